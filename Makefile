@@ -83,7 +83,7 @@ dist: $(BIN)/python  ## build the source distribution and a wheel
 bench-peers:  ## install the servers that the bench compares with
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/pip install --quiet -r bench/peers.txt || $(MAKE) --no-print-directory bench-each-peer
-	MEINHELD_NOGREEN=1 $(PEERS)/bin/pip install --quiet --no-deps --no-binary :all: -r bench/peers-alone.txt \
+	CFLAGS=-O2 MEINHELD_NOGREEN=1 $(PEERS)/bin/pip install --quiet --no-deps --no-binary :all: -r bench/peers-alone.txt \
 	    || echo "not installed: what bench/peers-alone.txt names"
 
 # What does not install must not keep the others from it; pip has told why, and this names it.

@@ -2,16 +2,19 @@
 
 A command that measures prints Markdown and keeps it as a record.
 
-Exit status: 0 where no target was missed, 1 where one was missed or what it needs failed, 2 for wrong usage.
+Exit status: 0 where no target was missed, 1 where one was missed or what it needs failed, or the run did not come to
+its end, 2 for wrong usage.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -30,16 +33,21 @@ from bench import (
     robust,
     scale,
     sessions,
+    sessions_django,
+    sessions_libraries,
+    sessions_tornado,
     sweep,
     sweep_report,
     table,
 )
 from bench.client import Failure
 from bench.measure import Measurement, named
+from bench.runs import identity
 from bench.servers import RELOADING, SERVERS, Server, members
 from bench.workloads import COST, FRONT, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
 
 Rows = Iterator[tuple[Row, Measurement]]
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # fmt: off
 COST_COLUMNS = {
     "req/s": "rate", "± req/s": "~rate", "CPU µs/req": "cpu", "± CPU": "~cpu", "x bare": "/cpu", "p50 ms": "p50",
@@ -58,6 +66,11 @@ WEIGHT_COLUMNS = {"PSS MiB": "pss", "alone MiB": "alone", "private dirty MiB": "
                   "threads": "threads"}
 IDLE_COLUMNS = {"switches": "switches", "switches with connections": "connected", "connections": "count",
                 "bytes of each": "each"}
+MEMORY_TABLES = {
+    "hello": ("hello: memory after a few answers", WEIGHT_COLUMNS),
+    "idle": ("idle: context switches in 10 s, and memory of idle connections", IDLE_COLUMNS),
+    "installed": ("installed", {"MiB": "size"}),
+}
 # fmt: on
 
 
@@ -65,18 +78,18 @@ def main() -> int:
     arguments = parse()
     if arguments.command == "report":
         return pages.main({name: parts[1:] for name, parts in COMMANDS.items()}, record.RECORDS)
-    for signum in (signal.SIGTERM, signal.SIGHUP):  # so that the servers are ended on the way out
-        if signal.getsignal(signum) != signal.SIG_IGN:  # as under nohup
+    for signum in SIGNALS:  # so that the servers are ended on the way out
+        # Under nohup HUP stays ignored. INT is not, though a shell ignores it in the background: watchfiles ends by it.
+        if signum == signal.SIGINT or signal.getsignal(signum) != signal.SIG_IGN:
             signal.signal(signum, interrupted)
-    signal.signal(signal.SIGINT, interrupted)  # a shell's background ignores it; watchfiles ends by it
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
-        os.chmod(work, 0o711)  # the Apache of a bench that root runs is another user
+        os.chmod(work, 0o711)  # if root runs the bench, Apache is another user, with mod_python and with mod_wsgi
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
         setting.peers = os.path.abspath(getattr(arguments, "peers", setting.peers))
         if arguments.command == "cost":
             setting.before = arguments.before and os.path.abspath(arguments.before)
         try:
-            for name in PROGRAMS.get(arguments.command, ()):
+            for name in PROGRAMS.get(key_of(arguments), ()):
                 launch.compile_c(name)
             measure.pin_to(launch.LOAD_CORE)
         except Failure as failure:
@@ -92,21 +105,34 @@ def main() -> int:
 
 
 def interrupted(signum: int, _: object) -> None:
-    """A handler of signals: let the run end, its servers too."""
+    """Handle a signal: end the run and its servers."""
     raise KeyboardInterrupt("Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name)
 
 
+def key_of(arguments: argparse.Namespace) -> str:
+    """The name of what is measured, in COMMANDS: the command, but for `cost --front` and the suites of `sessions`."""
+    if arguments.command == "sessions":
+        return sessions.key_of(arguments.suite)
+    return "front" if arguments.command == "cost" and arguments.front else arguments.command
+
+
 def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
-    is_fronted = arguments.command == "cost" and arguments.front
-    rows, sections, targets = COMMANDS["front" if is_fronted else arguments.command]
+    key = key_of(arguments)
+    rows, sections, targets = COMMANDS[key]
     chosen = list(rows(arguments, setting))
+    if not chosen:
+        raise Failure("nothing to measure: no row has all that was named; see --help")
     facts = record.surroundings(setting, servers_of(arguments, chosen), sys.argv[1:])
+    if hasattr(arguments, "seconds"):
+        facts["seconds"] = arguments.seconds
     if arguments.command == "robust":
         facts["slowhttptest"] = record.said(["slowhttptest", "-h"])
-    if arguments.command == "faults" or is_fronted:
+    if key in ("faults", "front"):
         facts["lighttpd"] = record.version_of(front.program, "-v")
     if arguments.command == "article":
         facts |= article.facts()
+    if key in SUITES:
+        facts |= SUITES[key].facts()
     order = measure.in_order
     if arguments.command == "sweep":
         facts |= sweep.facts(arguments)
@@ -115,21 +141,27 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     resumed = resume(arguments.resume, facts, results) if arguments.resume else None
     try:
         measure.take_turns(chosen, arguments.rounds, results, order)
-    except KeyboardInterrupt as end:
+    except (KeyboardInterrupt, Exception) as end:
         if arguments.quick or arguments.no_record or not any(result.turns() for result in results.values()):
             raise
+        for signum in SIGNALS:  # a second Ctrl-C must not cut the record off
+            signal.signal(signum, signal.SIG_IGN)
+        why = str(end)
+        if isinstance(end, Exception):
+            traceback.print_exception(end)
+            why = repr(end)
         done, all_turns = sum(result.turns() for result in results.values()), len(chosen) * arguments.rounds
-        facts["partial"] = f"ended by {end} after {done} of {all_turns} measurements"
+        facts["partial"] = f"ended by {why} after {done} of {all_turns} measurements"
     verdicts = report.target_table(targets, results)
     body = "\n\n".join(sections(results))
     if arguments.quick:
         verdicts += "\n\nA quick check that the bench works: shortened, so the numbers and the verdicts say nothing."
     is_partial = "partial" in facts
-    title = f"{arguments.command}{', PARTIAL' * is_partial}"
+    title = f"{arguments.command if key == 'front' else key}{', PARTIAL' * is_partial}"
     markdown = f"# {title}\n\n{record.heading(facts)}\n\n## Targets\n\n{verdicts}\n\n{body}"
     path = None
     if not (arguments.quick or arguments.no_record):
-        name = arguments.record or ("cost-front" if is_fronted else arguments.command)
+        name = arguments.record or ("cost-front" if key == "front" else key)
         has_pictures = arguments.command == "article" and not is_partial
         path = record.write(
             name + "-partial" * is_partial, facts, results, markdown,
@@ -139,11 +171,12 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
             record.remove(resumed)
     print(markdown)
     if path:
-        print(f"record: bench/records/{path.name}", file=sys.stderr)
+        print(f"record: {path.relative_to(record.RECORDS.parents[1])}", file=sys.stderr)
     if path and is_partial:
-        print(f"{facts['partial']}; the same command goes on with --resume {path.stem}", file=sys.stderr)
+        print(f"{facts['partial']}; the same command goes on with --resume {identity(path)}", file=sys.stderr)
         return 1
-    return int(any(report.verdict(target, results) in ("MISSED", "FAILED") for target in targets))
+    bad = ("FAILED",) if arguments.quick else ("MISSED", "FAILED")
+    return int(any(report.verdict(target, results) in bad for target in targets))
 
 
 def resume(name: str, facts: dict[str, object], results: dict[Row, report.Result]) -> Path:
@@ -171,7 +204,8 @@ def servers_of(arguments: argparse.Namespace, rows: Iterable[tuple[Row, Measurem
     """The servers of the rows; those of `sessions` are stores, all used by one server."""
     known = RELOADING if arguments.command == "reload" else SERVERS
     if arguments.command == "sessions":
-        yield SERVERS["single"]
+        suite = SUITES.get(key_of(arguments))
+        yield from (SERVERS[name] for name in (suite.SERVED_BY if suite else ("single",)))
     yield from (known[row[1]] for row, _ in rows if row[1] in known)
 
 
@@ -183,7 +217,7 @@ def cost_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
 
 
 def with_before(servers: Iterable[str]) -> list[str]:
-    """The servers, each of ours followed by the same one of the build before."""
+    """The servers, each of ours followed by that of the build before."""
     return [name for server in servers for name in (server, f"{server}-before") if name in SERVERS]
 
 
@@ -223,10 +257,9 @@ def memory_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
 
 
 def memory_sections(results: report.Results) -> Iterator[str]:
-    yield f"## hello: memory after a few answers\n\n{report.result_table(results, 'hello', WEIGHT_COLUMNS)}"
-    what = "context switches in 10 s, and memory of idle connections"
-    yield f"## idle: {what}\n\n{report.result_table(results, 'idle', IDLE_COLUMNS)}"
-    yield f"## installed\n\n{report.result_table(results, 'installed', {'MiB': 'size'})}"
+    for name in dict.fromkeys(row[0] for row in results):
+        heading, columns = MEMORY_TABLES[name]
+        yield f"## {heading}\n\n{report.result_table(results, name, columns)}"
 
 
 def start_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
@@ -250,10 +283,17 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
         yield f"## {name}: {scenario.what}\n\n{report.result_table(results, name, scenario.columns)}"
 
 
+# The suites of `sessions` besides its own, by their names among the commands: each is a module, see `sessions.Suite`.
+SUITES: dict[str, sessions.Suite] = {
+    "sessions-django": sessions_django,
+    "sessions-libraries": sessions_libraries,
+    "sessions-tornado": sessions_tornado,
+}
 SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions}
 PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
             **dict.fromkeys(("table", "sessions", "scale"), ("tally",)),
-             "article": ("bare", "visits"), "sweep": ("bare",)}  # fmt: skip
+             "article": ("bare", "visits"), "sweep": ("bare",),
+             **{key: suite.PROGRAMS for key, suite in SUITES.items()}}  # fmt: skip
 COMMANDS = {
     "cost": (cost_rows, cost_sections, COST),
     "front": (front_rows, front_sections, FRONT),
@@ -263,6 +303,7 @@ COMMANDS = {
     "sweep": (sweep.rows, sweep_report.sections, tuple(sweep_report.targets())),
     **{name: (scenario_rows, partial(scenario_sections, name), tuple(module.targets()))
        for name, module in SCENARIOS.items()},
+    **{key: (suite.rows, suite.sections, tuple(suite.targets())) for key, suite in SUITES.items()},
 }  # fmt: skip
 ROUNDS = {
     "cost": 5,
@@ -284,7 +325,7 @@ def parse() -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ROUNDS:
         command = commands.add_parser(name)
-        command.add_argument("--rounds", type=int, default=0, help=f"default {ROUNDS[name]}")
+        command.add_argument("--rounds", type=int, help=f"default {ROUNDS[name]}")
         names, what = list(SERVERS), "servers"
         if name == "sweep":
             names = list(members("sweep"))
@@ -296,6 +337,8 @@ def parse() -> argparse.Namespace:
             servers = (server for each in scenarios.values() for server in (*each.servers, *each.absent))
             names = list(dict.fromkeys((*scenarios, *servers)))
             what = f"scenarios and servers: {', '.join(names)}"
+        if name == "sessions":
+            names, what = None, sessions.add_arguments(command, names, SUITES)
         command.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=what)
         command.add_argument("--python", default=sys.executable, help="interpreter that runs poorhttp")
         command.add_argument("--quick", action="store_true", help="one short round, no record: does the bench work?")
@@ -311,7 +354,7 @@ def parse() -> argparse.Namespace:
     cost.add_argument("--front", choices=["lighttpd"], help="behind it, over TCP and over unix sockets")
     cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
                       "measured in turns with this one as `single-before` and `threading-before`")  # fmt: skip
-    for command in (cost, commands.choices["sweep"]):
+    for command in (cost, commands.choices["sweep"], commands.choices["sessions"]):
         command.add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON,
                              help="interpreter that runs the peers")  # fmt: skip
     commands.add_parser("report", help="write pages about the records, with charts")
@@ -324,9 +367,18 @@ def parse() -> argparse.Namespace:
             parser.error(f"--{option} {python}: no poorhttp is beside it; name a Python that has one")
     if arguments.resume and (arguments.quick or arguments.no_record):
         parser.error("--resume goes on with a record: give neither --quick nor --no-record")
-    if not getattr(arguments, "seconds", 1.0) > 0:
+    if not 0 < getattr(arguments, "seconds", 1.0) < math.inf:
         parser.error(f"--seconds {arguments.seconds:g}: must be more than 0")
-    arguments.rounds = arguments.rounds or (1 if arguments.quick else ROUNDS[arguments.command])
+    suite = SUITES.get(key_of(arguments))
+    if arguments.command == "sessions":
+        known = suite.NAMES if suite else sessions.NAMES
+        if unknown := [name for name in arguments.only or () if name not in known]:
+            parser.error(f"--only {unknown[0]}: the suite {arguments.suite} has {', '.join(known)}")
+    rounds = suite.ROUNDS if suite else ROUNDS[arguments.command]
+    if arguments.rounds is None:
+        arguments.rounds = 1 if arguments.quick else rounds
+    if arguments.rounds < 1:
+        parser.error(f"--rounds {arguments.rounds}: must be at least 1")
     if arguments.quick:
         arguments.seconds = 1.0
     return arguments

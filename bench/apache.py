@@ -115,10 +115,9 @@ def apache(workload: Workload, setting: Setting, kind: Mapping[str, object]) -> 
 
 
 def _directory(setting: Setting) -> Path:
-    """Where Apache's user finds the application and the package, compiled. If we are root, it is another user."""
+    """Where Apache's user, which is not root, finds the application and the package, compiled."""
     directory = setting.work / "apache"
     if not directory.exists():
-        setting.work.chmod(0o711)
         shutil.copytree(ROOT / "examples", directory / "examples")
         shutil.copy(APPS / "mod_python_pages.py", directory / "examples")
         no_engine = shutil.ignore_patterns("*.so", "__pycache__")

@@ -17,11 +17,14 @@ from bench.client import Failure, Missing
 def weigh(servers: Sequence[int], front: int, multiplied: int) -> dict[str, float]:
     """The numbers of a row. servers: the first process of each server; front: lighttpd's, or 0 where there is none.
 
-    `size` and `vsize` of the largest worker, with lighttpd's, by ps, in KiB; `4 x size` that of `multiplied` workers,
-    their parent and lighttpd; `N` workers that live, and `N x size` that of all processes that live; `pss` and `uss` of
-    all of these, in bytes. A process with children is a parent, and no worker.
+    By ps, in KiB: `size` and `vsize` of the largest worker and of lighttpd; `4 x size`, the size of `multiplied`
+    workers, of their parent and of lighttpd; `N x size`, the sizes of all processes. `N` is the number of workers.
+    `pss` and `uss` of all processes are bytes. A first process with children is a parent, and no worker. Raises Failure
+    where a first process has ended.
     """
     told = ps()
+    if ended := [pid for pid in (*servers, *([front] if front else [])) if pid not in told]:
+        raise Failure(f"process {ended[0]} has ended")
     # Apache starts and ends children meanwhile.
     trees = [[pid for pid in proc.tree(root) if pid in told] for root in servers]
     workers = [[pid for pid in tree if pid != root] or [root] for root, tree in zip(servers, trees, strict=True)]
@@ -42,7 +45,7 @@ def weigh(servers: Sequence[int], front: int, multiplied: int) -> dict[str, floa
 
 
 def ps() -> dict[int, tuple[int, int]]:
-    """`size` and `vsize` (KiB) of each process, by the article's command, with the process number too."""
+    """`size` and `vsize` (KiB) of each process by its number. The command is the article's, but asks for the number."""
     command = ["ps", "axo", "pid,ppid,size,vsize,cmd"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
@@ -54,7 +57,7 @@ def ps() -> dict[int, tuple[int, int]]:
 
 
 def parse_ps(text: str) -> dict[int, tuple[int, int]]:
-    """Those of each line but the first, which has the headings."""
+    """`size` and `vsize` of each line but the first, which has the headings."""
     lines = (line.split(None, 4) for line in text.splitlines()[1:])
     return {int(pid): (int(size), int(vsize)) for pid, _, size, vsize, *_ in lines}
 

@@ -35,15 +35,17 @@ WHAT = {
     "parallel": f"{EACH} requests at once each second, until {LIMIT} have no answer",
     "memory": "after 10 and then 100 parallel requests; KiB",
 }
-# A chart's unit, what it shows of COLUMNS, and by how much that is divided.
+# The charts of a test: unit, which of its COLUMNS, and how much of their unit is one of the chart's.
+OF_SPEED = (("per second, larger is better", slice(3), 1.0), ("ms, smaller is better", slice(3, 5), 1e-3))
 DRAWN = {
-    "serial": (("per second, larger is better", 3, 1.0), ("ms, smaller is better", -2, 1e-3)),
-    "parallel": (("per second, larger is better", 3, 1.0), ("ms, smaller is better", -2, 1e-3)),
-    "memory": (("MiB, smaller is better", 3, 1024.0),),
+    "serial": OF_SPEED,
+    "parallel": OF_SPEED,
+    "memory": (("MiB, smaller is better", slice(3), 1024.0),),
 }
 # fmt: on
 UNITS = {"cpu": 1e-6, "pss": 2**20, "uss": 2**20}
-LEFT_OUT = ("memory", "apache", "4 x size")  # of the chart of 2010, as the others could not be compared beside it
+# The chart of 2010 left this one out: beside it the others would have been too short to compare.
+LEFT_OUT = ("memory", "apache", "4 x size")
 
 
 def sections(results: report.Results) -> Iterator[str]:
@@ -89,6 +91,7 @@ def _beside(results: report.Results, workload: str, test: str, names: Sequence[s
 
 
 def _title(workload: str, name: str) -> str:
+    """The article's name of the configuration, which is another one in its table of memory."""
     title = CONFIGURATIONS[name].title
     if workload != "memory":
         return title
@@ -98,23 +101,22 @@ def _title(workload: str, name: str) -> str:
 def pictures(results: report.Results, now: str, columns: int = 2) -> Iterator[tuple[str, str]]:
     """The article's charts as pictures, each with a name. Raises Failure where they cannot be drawn.
 
-    now: what the charts of the results are called. columns: how many charts stand side by side.
+    now: the title of the charts of the results, beside `2010`. columns: how many charts stand side by side.
     """
     for workload in dict.fromkeys(row[0] for row in results):
         both = [
             chart
             for what, which, unit in DRAWN[workload.partition(" ")[0]]
-            for chart in _charts(results, workload, what, which, unit, now)
+            for chart in _of_both_years(results, workload, what, which, unit, now)
         ]
         yield workload.replace(" ", "-"), charts.svg(both, columns)
 
 
-def _charts(
-    results: report.Results, workload: str, what: str, which: int, unit: float, now: str
+def _of_both_years(
+    results: report.Results, workload: str, what: str, which: slice, unit: float, now: str
 ) -> Iterator[charts.Bars]:
-    """That of 2010, if there is one, and that of the results."""
-    columns = list(COLUMNS[workload.partition(" ")[0]].items())
-    shown = dict(columns[:which] if which > 0 else columns[which:])
+    """The chart of 2010, if there is one, and that of the results."""
+    shown = dict(list(COLUMNS[workload.partition(" ")[0]].items())[which])
     names = [server for of, server in results if of == workload and server != "bare"]
 
     def bars(title: str, numbers: Numbers, ended: Container[str], absent: str, note: str = "") -> charts.Bars:
@@ -132,7 +134,11 @@ def _charts(
             for column in shown.values()
         }  # fmt: skip
         early = ENDED_EARLY if workload == "parallel light" else ()
-        left_out = "; 4 x size of Apache, 896, was left out" if workload == LEFT_OUT[0] else ""
+        left_out = ""
+        if workload == LEFT_OUT[0]:
+            _, name, column = LEFT_OUT
+            value = report.number(printed[name][column] / unit)
+            left_out = f"; {column} of {_title(workload, name)}, {value}, was left out"
         yield bars("2010", then, early, "not measured", left_out)
     rows: list[Row] = [(workload, name) for name in names]
     values: Numbers = {column: [report.middle(results[row], column) for row in rows] for column in shown.values()}

@@ -84,7 +84,7 @@ static int listen_on(int port)
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* accepted sockets inherit it */
-    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 2048) < 0)
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 4096) < 0)
         fail("listen");
     return fd;
 }
@@ -94,7 +94,7 @@ static int listen_at(const char *path)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
     strncpy(address.sun_path, path, sizeof address.sun_path - 1);
-    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 2048) < 0)
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 4096) < 0)
         fail("listen");
     return fd;
 }

@@ -6,9 +6,10 @@ Equal numbers give equal files.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,14 +19,14 @@ from bench.report import number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7")  # of Okabe and Ito, told apart by the colour-blind too
-WIDTH, BAR, AROUND = 5.2, 0.17, 1.1  # inches: of a chart, of a bar's height, of what is above and below the bars
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7")  # of Okabe and Ito: the colour-blind tell them apart too
+WIDTH, BAR, AROUND = 5.2, 0.17, 1.1  # inches: a chart's width, a bar's height, the height of all that is not bars
 SETTINGS = {
     "svg.fonttype": "none", "svg.hashsalt": "bench", "font.family": "sans-serif", "font.size": 8,
     "axes.spines.top": False, "axes.spines.right": False,
 }  # fmt: skip
-NOTHING_MORE = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-# Half of what matplotlib writes: turns by nothing, names that nothing refers to, and the font of each single text.
+NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+# Half of what matplotlib writes has no effect: turns by nothing, names that nothing refers to, the font of each text.
 SHORTER = (
     (r' transform="rotate\(-0 [^)]*\)"', ""),
     (r" font-family: [^;\"]*;", ""),
@@ -54,30 +55,38 @@ class Bars:
 
 def svg(charts: Sequence[Bars], columns: int = 2) -> str:
     """A picture of all the charts, row by row. Raises Missing where matplotlib is not installed."""
+    columns = max(1, min(columns, len(charts)))
+    lines = -(-len(charts) // columns)  # rounded up
+    heights = [
+        AROUND + BAR * max(len(each.groups) * (len(each.series) + 1) for each in charts[i * columns :][:columns])
+        for i in range(lines)
+    ]
+    with new_figure(WIDTH * columns, sum(heights), layout="constrained") as figure:
+        grid = figure.add_gridspec(lines, columns, height_ratios=heights)
+        for i, chart in enumerate(charts):
+            _draw(figure.add_subplot(grid[i // columns, i % columns]), chart)
+        return written(figure)
+
+
+@contextlib.contextmanager
+def new_figure(width: float, height: float, layout: str, settings: Mapping[str, object] = SETTINGS) -> Iterator[Figure]:
+    """An empty figure, in inches; the settings hold until the block ends. Raises Missing without matplotlib."""
     try:
         import matplotlib
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
     except ImportError as error:
         raise Missing("matplotlib", "pip install 'poorhttp[bench]'") from error
-    lines = -(-len(charts) // columns)
-    heights = [
-        AROUND + BAR * max(len(each.groups) * (len(each.series) + 1) for each in charts[i * columns :][:columns])
-        for i in range(lines)
-    ]
-    with matplotlib.rc_context(SETTINGS):
-        figure = Figure(figsize=(WIDTH * min(columns, len(charts)), sum(heights)), layout="constrained")
+    with matplotlib.rc_context(settings):
+        figure = Figure(figsize=(width, height), layout=layout)
         FigureCanvasSVG(figure)
-        grid = figure.add_gridspec(lines, min(columns, len(charts)), height_ratios=heights)
-        for i, chart in enumerate(charts):
-            _draw(figure.add_subplot(grid[i // columns, i % columns]), chart)
-        return written(figure)
+        yield figure
 
 
 def written(figure: Figure) -> str:
-    """The figure as SVG, the same bytes for the same figure."""
+    """The figure as SVG; an equal figure gives the same bytes."""
     output = io.StringIO()
-    figure.savefig(output, format="svg", metadata=NOTHING_MORE)
+    figure.savefig(output, format="svg", metadata=NO_METADATA)
     text = output.getvalue()
     # Parts of micrometres go too, within tags: between them stand the numbers of the chart.
     text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), text)
@@ -87,6 +96,8 @@ def written(figure: Figure) -> str:
 
 
 def _draw(axes, chart: Bars) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     count = len(chart.series)
     for i, (name, values) in enumerate(chart.series.items()):
         places = [group * (count + 1) + i for group, value in enumerate(values) if value is not None]
@@ -102,13 +113,7 @@ def _draw(axes, chart: Bars) -> None:
     axes.set_ylim(len(chart.groups) * (count + 1) - 1.2, -0.8)
     axes.margins(x=0.14)
     axes.set_xlim(left=0)
-    axes.xaxis.set_major_locator(_few_ticks())
+    axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.set_xlabel(chart.unit)
     axes.set_title(chart.title, fontsize=9, fontweight="bold", loc="left", pad=18)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=count, frameon=False, borderpad=0, handlelength=1)
-
-
-def _few_ticks():
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(5)

@@ -1,7 +1,8 @@
 """The applications that `bench reload` saves, and the ways in which they are saved.
 
 An application answers with the largest number that stands anywhere in it, so the last save shows in its answer wherever
-it was made. Knows no server. A way has saved when it returns: whoever asks then is to be answered by the new code.
+it was made. Knows no server. A way has saved when it returns: a request that is sent then must be answered by the new
+code.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def kills(server: Server, setting: Setting, size: Size) -> dict[str, float]:
                     "not all workers answer")  # fmt: skip
             begin = time.monotonic()
             for number in range(1, round(size.kills / KILL_EVERY) + 1):
-                # Who answered lately and lives is a worker, whatever else belongs to the server.
+                # A process that answered lately and lives is a worker; the server may have others.
                 alive = sorted({answer.process for answer in clients.recent(1)} & set(proc.tree(run.process.pid)))
                 gone = {run.process.pid, *(each.pid for each in killed)}  # one may not have been reaped yet
                 if alive := [pid for pid in alive if pid not in gone]:
@@ -133,7 +133,7 @@ def kills(server: Server, setting: Setting, size: Size) -> dict[str, float]:
         raise Failure("no worker could be killed")
     born = births(killed, clients.answers())
     first = [fault for fault in clients.faults() if not fault.is_retry]
-    # Who has no successor has waited for one to the end.
+    # A killed worker without a successor counts as if its successor had come at the end.
     waits = born + [clients.end - each.at for each in killed[len(born) :]]
     return {
         **numbers, "kills": len(killed), "elsewhere": sum(not met(fault, killed) for fault in first),
@@ -174,10 +174,10 @@ def births(killed: list[Kill], answers: list[Answer]) -> list[float]:
 def stops(server: Server, setting: Setting, size: Size) -> dict[str, float]:
     """TERM under 32 clients, half of them with kept connections, 50 ms for each request; again and again.
 
-    To be refused afterwards is what a stop is; who is refused when he tries once more what had failed is `lost`. All
-    else that fails is a fault: `before`, what was sent before the stop; `dropped`, what was sent afterwards on a
-    connection that the server had let connect; `kept`, what was sent afterwards on a kept connection that the server
-    was just closing, which is a client's risk (RFC 9112, 9.3.1).
+    A new request that is refused afterwards is no fault, as that is what a stop is; one that had failed and is refused
+    when it is tried once more is `lost`. All else that fails is a fault: `before`, what was sent before the stop;
+    `dropped`, what was sent afterwards on a connection that the server had let connect; `kept`, what was sent
+    afterwards on a kept connection that the server was just closing, which is a client's risk (RFC 9112, 9.3.1).
     """
     total: dict[str, float] = {"stops": size.stops, "unclean": 0, "took": 0, "in flight": 0, "gap": 0}
     for _ in range(size.stops):
@@ -212,12 +212,12 @@ def stops(server: Server, setting: Setting, size: Size) -> dict[str, float]:
 def restarts(server: Server, setting: Setting, size: Size, signum: int) -> dict[str, float]:
     """Two backends behind lighttpd under 16 clients, 20 ms for each request; one after the other gets the signal and,
     once it has ended, is started again. What fails is tried again when nothing is left of it: the processes of a
-    killed server die one after the other, and who meets the first may else meet the last.
+    killed server die one after the other, so a request that met the first might meet the last one next.
     """
     with contextlib.ExitStack() as stack:
         runs = [_backend(server, setting, stack) for _ in range(2)]
         through = stack.enter_context(front.lighttpd([run.port for run in runs], setting, LOAD_CORE))
-        calm = threading.Event()  # nobody is dying
+        calm = threading.Event()  # set unless a backend is ending
         calm.set()
         with Clients(through.port, 8, 8, 20, before_again=partial(calm.wait, READY)) as clients:
             require(lambda: len(clients.answers()) > 32, "the clients are not served through lighttpd")
@@ -277,7 +277,7 @@ ACCOUNT = {"sent": "sent", "failed": "failed", "refused": "refused", "reset": "r
 AWAY = {"longest away s": "away", "longest until used again s": "back"}
 NOTHING_FAILED = Limit("requests failed", "failed", "<=", 0)
 NOTHING_LOST = Limit("requests that failed again when tried once more", "lost", "<=", 0)
-ONE_PROCESS = "one process without a supervisor: who kills it kills the server"
+ONE_PROCESS = "one process without a supervisor: if it is killed, the server is gone"
 NO_WORKERS = {"single": ONE_PROCESS, "threading": ONE_PROCESS, "waitress": ONE_PROCESS}
 NO_RELOAD = {"waitress": "has no reload: HUP ends it"}
 SUPERVISED = ("forking", "gunicorn", "gthread", "granian", "uwsgi")

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class BadFile(SystemExit):
-    """The file is wrong, and its user must correct it. If nobody catches this, the program ends with the text."""
+    """The file is wrong, and its user must correct it. Where this is not caught, the program ends with its text."""
 
     def __init__(self, path: Path, section: str, key: str, what: str) -> None:
         where = ", ".join([str(path), *([f"[{section}]"] if section else []), *([key] if key else [])])
@@ -37,7 +37,11 @@ def sections(path: Path) -> dict[str, dict[str, str]]:
 def values(
     path: Path, section: str, texts: Mapping[str, str], kinds: Mapping[str, Callable[[str], Any]], needed: Iterable[str]
 ) -> dict[str, Any]:
-    """The section's values. kinds: what becomes of a value, by key; raises ValueError with what was expected."""
+    """The section's values by key. Raises BadFile.
+
+    kinds: for each key what makes a value of a text; it raises ValueError with what was expected. needed: keys that may
+    not be absent.
+    """
     found = {}
     for key, text in texts.items():
         if key not in kinds:

@@ -1,7 +1,7 @@
 """Starts a server for a measurement and ends it: command line, readiness, process group, log.
 
-Knows how commands of servers.py are filled in and run; measures nothing. A server runs in a session of its own,
-pinned to one core, until the end of the `with` block; then its whole process group is gone.
+Knows how commands of servers.py are filled in and run; measures nothing. A server runs in a session of its own, on the
+cores of the setting, until the end of the `with` block; then it is gone with all processes that it has started.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench import proc
 from bench.client import Failure, Missing, Unable, check
 from bench.servers import BEFORE, OURS, Server
 from bench.workloads import Workload
@@ -45,7 +46,7 @@ class Setting:
     cores: frozenset[int] = frozenset({SERVER_CORE})  # where servers run
     answers: dict[str, bytes] = field(default_factory=dict)  # workload -> expected body
     variables: dict[str, str] = field(default_factory=dict)  # of the servers' environment, besides ours
-    inside: tuple[str, ...] = ()  # stands before the servers' commands, and executes them where it has come
+    inside: tuple[str, ...] = ()  # stands before a server's command, goes into a control group, and executes it there
 
 
 @dataclass
@@ -194,11 +195,16 @@ def raise_if_missing(python: str, packages: Collection[str], command: str) -> No
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End the server: TERM to the process we started, then KILL to what is left of its own group."""
+    """End the server: TERM to the process we started, then KILL to what is left of its group and of its tree."""
     try:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.terminate()
-            process.wait(STOP)
+        # The number of one that was waited for may be another process by now.
+        family = proc.family(process.pid) if process.returncode is None else []
+        try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.terminate()
+                process.wait(STOP)
+        finally:
+            proc.end(family)
     finally:  # a second Ctrl-C leaves nothing behind either
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -206,7 +212,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def environment(ours: bool) -> dict[str, str]:
-    """Our own, with the applications on Python's path; for the peers, which have no poorhttp, also this checkout.
+    """The bench's variables, with the applications on Python's path; for peers, which lack poorhttp, this checkout too.
 
     What is measured as poorhttp is what is installed for its interpreter, which the checkout would hide. What else
     is set for Python stays behind: PYTHONDONTWRITEBYTECODE alone, for which all is compiled anew, weighs nearly 2 MiB.
@@ -228,7 +234,7 @@ def pinned(cores: Collection[int]) -> Iterator[None]:
 
 
 def compile_c(name: str) -> None:
-    """Compile bare.c or tally.c; raises Failure with the compiler's words."""
+    """Compile NAME.c, which lies beside this file; raises Failure with the compiler's words."""
     BUILD.mkdir(exist_ok=True)
     fresh = BUILD / f"{name}.{os.getpid()}"  # another run may be executing the one of before
     command = ["cc", "-O2", "-Wall", "-o", str(fresh), str(HERE / f"{name}.c")]
@@ -242,10 +248,10 @@ def compile_c(name: str) -> None:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port for a server that must be told its number, and that nobody else gets before it listens there.
+    """A port for a server that must be told its number, and that no other program gets before it listens there.
 
-    A connection that was closed from this side leaves the port in TIME_WAIT for a minute: the kernel gives it to nobody
-    who asks for any port, but to who asks for this one with SO_REUSEADDR, as servers do.
+    A connection that was closed from this side leaves the port in TIME_WAIT for a minute. Meanwhile the kernel gives it
+    to no program that asks for any port, but to one that asks for this port with SO_REUSEADDR, as servers do.
     """
     with socket.create_server((host, 0)) as listener, socket.create_connection(listener.getsockname()) as client:
         listener.accept()[0].close()

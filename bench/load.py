@@ -1,16 +1,19 @@
-"""The loads: wrk, tally.c, and a prober that looks at other requests while threads are blocked.
+"""The loads: wrk, ab, tally.c, and a prober that looks at other requests while threads are blocked.
 
-Each takes a port, or but for wrk the path of a unix socket, and gives numbers in seconds and requests per second, or
-raises Failure; it knows no server. The bench itself is pinned to the load's core, and so is what it starts here.
+Each takes a port, or but for wrk and ab the path of a unix socket, and gives numbers in seconds and requests per
+second, or raises Failure; it knows no server. The bench itself is pinned to the load's core, and so is what it starts
+here.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from bench.client import (
@@ -29,6 +32,9 @@ from bench.workloads import Workload
 
 TOLERATED = 0.001  # faults per answer; more make the measurement void
 BLOCKED_SECONDS, PROBE_SECONDS, PROBE_EVERY = 1.0, 0.9, 0.002
+AB_WAITS, AB_ENDS = 60, 900  # seconds that ab waits for an answer, and after which it is ended
+AB_LINE = re.compile(r"^([A-Z][^:\n]*): +(\d+(?:\.\d+)?)(?: |$)", re.MULTILINE)
+AB_SHARE = re.compile(r"^ +(\d+)% +(\d+)", re.MULTILINE)  # of the answers, and milliseconds
 
 
 def run(port: Where, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
@@ -48,8 +54,13 @@ def wrk(port: Where, workload: Workload, answer: bytes, seconds: float) -> dict[
     return parse_wrk(done.stdout + done.stderr, workload, len(answer))
 
 
-def wrk_command(port: int, workload: Workload, seconds: int, threads: int = 1, timeout: int = 2) -> list[str]:
-    """Raises Missing. timeout: seconds after which an answer is an error for wrk, and not in its percentiles."""
+def wrk_command(
+    port: Where, workload: Workload, seconds: int, threads: int = 1, timeout: int = 2, cookies: Path | None = None
+) -> list[str]:
+    """Raises Missing. timeout: seconds after which an answer is an error for wrk, and not in its percentiles.
+
+    cookies: a file with one on each line. Each request takes the next one, and has its own number behind the path.
+    """
     if not shutil.which("wrk"):
         raise Missing("wrk", "apt-get install wrk")
     command = [*ENDS_WITH_US, "wrk", f"-t{threads}", f"-c{workload.connections}", f"-d{seconds}s"]
@@ -57,7 +68,8 @@ def wrk_command(port: int, workload: Workload, seconds: int, threads: int = 1, t
     command += ["-H", "Connection: close"] * workload.close
     command += ["-H", f"Cookie: {workload.cookie}"] * bool(workload.cookie)
     url = f"http://127.0.0.1:{port}{workload.path}"
-    return [*command, url, "--", str(workload.pipeline), str(workload.request_body)]
+    command += [url, "--", str(workload.pipeline), str(workload.request_body)]
+    return command if cookies is None else [*command, str(cookies)]
 
 
 def parse_wrk(text: str, workload: Workload, answer_bytes: int) -> dict[str, float]:
@@ -83,9 +95,50 @@ def result_of_wrk(text: str) -> dict[str, Any]:
     return found
 
 
-def tally(port: Where, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
-    """One run of tally.c: besides what wrk gives `p99.9`, how the clients shared (`least`), and `long` requests."""
-    asks = (str(workload.connections), request(workload), str(workload.long), request(workload, "/long"))
+def ab(port: Where, workload: Workload, answer: bytes, requests: int) -> dict[str, float]:
+    """So many requests by ab, each on a connection of its own, by as many clients as the workload has connections."""
+    if not shutil.which("ab"):
+        raise Missing("ab", "apt-get install apache2-utils")
+    command = [*ENDS_WITH_US, "ab", "-q", "-n", str(requests), "-c", str(workload.connections), "-s", str(AB_WAITS)]
+    command += ["-C", workload.cookie] * bool(workload.cookie)
+    url = f"http://127.0.0.1:{port}{workload.path}"
+    try:
+        done = subprocess.run([*command, url], capture_output=True, text=True, timeout=AB_ENDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"ab did not end within {AB_ENDS} s") from error
+    if done.returncode:
+        raise Failure(f"ab gave up: {last_line(done.stderr.encode())}")
+    return parse_ab(done.stdout, requests, len(answer))
+
+
+def parse_ab(text: str, requests: int, answer_bytes: int) -> dict[str, float]:
+    """What ab printed; raises Failure unless each request had an answer of 2xx that was whole.
+
+    ab takes an answer that was cut off for a whole one, so the bytes of all bodies are compared too.
+    """
+    told = {name: float(value) for name, value in AB_LINE.findall(text)}
+    shares = {int(share): float(late) for share, late in AB_SHARE.findall(text)}
+    seconds, answered = told.get("Time taken for tests", 0.0), told.get("Complete requests", 0.0)
+    if not seconds or 99 not in shares:
+        raise Failure(f"ab gave no result: {text.strip()[-200:]}")
+    faults = {name: told.get(name, 0.0) for name in ("Failed requests", "Non-2xx responses", "Write errors")}
+    if answered != requests or any(faults.values()):
+        kinds = ", ".join(f"{count:,.0f} {name.lower()}" for name, count in faults.items() if count)
+        raise Failure(f"ab had {answered:,.0f} answers to {requests:,} requests; {kinds or 'no faults'}")
+    if (size := told.get("HTML transferred", 0.0)) != requests * answer_bytes:
+        raise Failure(f"ab had {size:,.0f} bytes for {requests:,} answers of {answer_bytes}")
+    return {"requests": requests, "rate": requests / seconds, "p50": shares[50], "p99": shares[99]}
+
+
+def tally(
+    port: Where, workload: Workload, answer: bytes, seconds: float, in_turn: Path | None = None
+) -> dict[str, float]:
+    """One run of tally.c: besides what wrk gives `p99.9`, how the clients shared (`least`), and `long` requests.
+
+    in_turn: a file of requests, each ended by a zero byte, that the clients send in turn instead of the workload's.
+    """
+    asked = f"@{in_turn}" if in_turn else request(workload)
+    asks = (str(workload.connections), asked, str(workload.long), request(workload, "/long"))
     try:
         done = subprocess.run(
             [*ENDS_WITH_US, str(BUILD / "tally"), str(port), str(seconds), *asks],
@@ -99,7 +152,7 @@ def tally(port: Where, workload: Workload, answer: bytes, seconds: float) -> dic
 
 
 def parse_tally(text: str, seconds: float) -> dict[str, float]:
-    """`least` is what the least served client got, in percent of what clients got on the average."""
+    """The numbers of one run. `least`: what the least served client got, in percent of the mean of all clients."""
     data = json.loads(text)
     answers, others = data.pop("answers"), data.pop("others")
     if not (total := sum(answers)):

@@ -1,6 +1,6 @@
 """Markdown to HTML, as far as the bench writes Markdown: headings, paragraphs, lists, tables, code, bold, links.
 
-Everything else is shown as it stands, so no text can become an element of its own.
+Everything else is shown as it stands, so that no text of a record becomes an element of the page.
 """
 
 from __future__ import annotations

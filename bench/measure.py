@@ -18,6 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+import psutil
+
 from bench import load, proc
 from bench.client import Failure, Missing, Unable, check, compare, connect, read_answer, request
 from bench.front import lighttpd
@@ -29,6 +31,8 @@ from bench.workloads import START, UNIX, WORKLOADS, Row, Workload
 
 WARM_UP, SETTLE = 1.0, 3.0  # seconds
 BATCH = 500  # connections opened and asked together
+# Options with which a server closes no connection before the idle measurement is over.
+KEEPS = {**dict.fromkeys(OURS, ("--keepalive-timeout", "600")), "gthread": ("--keep-alive", "600")}
 Measurement = Callable[[], dict[str, float]]
 Order = Callable[[int, Sequence[tuple[Row, Measurement]]], Sequence[tuple[Row, Measurement]]]
 
@@ -47,7 +51,7 @@ def take_turns(
     """Measure each row once in each round; a failure is kept as a failure.
 
     results: of the rounds that were measured before; what is found is added there, so that it is not lost if the run is
-    interrupted. order: of a round, by its number from 1 on.
+    interrupted. order: gives the rows of a round in their order, by the round's number from 1 on.
     """
     rows = list(rows)
     results = {} if results is None else results
@@ -70,10 +74,10 @@ def _measure(measurement: Measurement, result: Result) -> None:
         numbers = measurement()
     except (Missing, Unable) as reason:
         result.remark = str(reason)
-    except (Failure, OSError, EOFError, ValueError) as failure:
+    except (Failure, OSError, EOFError, ValueError, subprocess.SubprocessError, psutil.Error) as failure:
         result.failures.append(str(failure) or type(failure).__name__)
     else:
-        result.remark = str(numbers.pop("remark", ""))
+        result.remark = str(numbers.pop("remark", "")) or result.remark  # of an earlier round
         result.rounds.append(numbers)
 
 
@@ -94,15 +98,15 @@ def cost(server: Server, workload: Workload, setting: Setting, seconds: float) -
         weight = proc.memory(root)
         check(run.port, workload, answer)
         if not (workload.probe or workload.long):  # else there is more than one kind of request
-            numbers["cpu"] = _positive(spent, "CPU time") / numbers["requests"]
-    size = {"processes": processes, "threads": threads, "pss": _positive(weight["pss"], "PSS")}
+            numbers["cpu"] = positive(spent, "CPU time") / numbers["requests"]
+    size = {"processes": processes, "threads": threads, "pss": positive(weight["pss"], "PSS")}
     return {**numbers, **size, "alone": weight["alone"], "remark": run.remark}
 
 
 def cost_behind(server: Server, workload: Workload, setting: Setting, seconds: float, over: str) -> dict[str, float]:
-    """The same behind lighttpd, `over` TCP or unix sockets: CPU of the server's tree, and that of lighttpd.
+    """Requests per second behind lighttpd; CPU seconds per request, `cpu` of the server's tree and `front` of lighttpd.
 
-    lighttpd stands on the load's core and opens a connection for each request.
+    over: TCP or unix sockets. lighttpd stands on the load's core and opens a connection for each request.
     """
     answer = expected(workload, setting)
     where = str(setting.work / f"{server.name}.sock") if over == UNIX else 0
@@ -113,8 +117,8 @@ def cost_behind(server: Server, workload: Workload, setting: Setting, seconds: f
         numbers: dict[str, float] = load.run(through.port, workload, answer, seconds)
         spent, of_front = proc.cpu(run.process.pid) - before, proc.cpu(through.process.pid) - of_front
         check(through.port, workload, answer)
-    numbers["cpu"] = _positive(spent, "CPU time") / numbers["requests"]
-    numbers["front"] = _positive(of_front, "CPU time of lighttpd") / numbers["requests"]
+    numbers["cpu"] = positive(spent, "CPU time") / numbers["requests"]
+    numbers["front"] = positive(of_front, "CPU time of lighttpd") / numbers["requests"]
     return numbers
 
 
@@ -127,22 +131,26 @@ def weight(server: Server, setting: Setting) -> dict[str, float]:
         numbers = proc.memory(run.process.pid)
         shared = proc.strangers(run.process.pid)
         processes, threads = proc.shape(run.process.pid)
-    judged = numbers["alone"] if shared else _positive(numbers["pss"], "PSS")
+    judged = numbers["alone"] if shared else positive(numbers["pss"], "PSS")
     note = f"judged by `alone`: {shared} other processes run the same interpreter file" if shared else ""
     return {**numbers, "judged": judged, "processes": processes, "threads": threads, "remark": note}
 
 
 def idle(server: Server, setting: Setting, seconds: float, count: int) -> dict[str, float]:
-    """Context switches when idle, without and with `count` idle connections, and the user memory of each of these."""
-    extra = ("--keepalive-timeout", "600") if server.name in OURS else ()
+    """Context switches when idle, without and with `count` idle connections, and the user memory of each of these.
+
+    Raises Failure where the server does not hold all of them to the end.
+    """
     workload = threaded(replace(WORKLOADS["hello"], name="idle"), server)
     allow_descriptors(count + 200)
-    with running(server, workload, setting, extra) as run, ExitStack() as stack:
+    with running(server, workload, setting, KEEPS.get(server.name, ())) as run, ExitStack() as stack:
         switches = _switches_over(run, seconds)
         before = proc.memory(run.process.pid)["dirty"]
         open_idle(stack, run.port, workload, count)
         connected = _switches_over(run, seconds)
         each = (proc.memory(run.process.pid)["dirty"] - before) / count
+        if (held := proc.accepted(int(run.port), "127.0.0.1")) < count:
+            raise Failure(f"holds only {held:,} of {count:,} idle connections")
     return {"switches": switches, "connected": connected, "each": each, "count": count}
 
 
@@ -220,7 +228,8 @@ def _switches_over(run: Running, seconds: float) -> int:
     return proc.switches(run.process.pid) - before
 
 
-def _positive(value: float, what: str) -> float:
+def positive(value: float, what: str) -> float:
+    """The value; raises Failure where it is 0 or less, which is what processes give that cannot be read."""
     if value <= 0:
         raise Failure(f"{what} could not be read from /proc")
     return value

@@ -11,15 +11,18 @@ import string
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from bench import markup, ranking, report
+from bench import curves, markup, ranking, report, sessions_advice
 from bench.client import Failure
 from bench.launch import HERE
 from bench.runs import BadRecord, Run, read_all, replaced
 from bench.servers import OURS
 from bench.workloads import Target
 
+Chart = ranking.Ranking | curves.Curves
 Sections = Callable[[report.Results], Iterable[str]]
 Commands = Mapping[str, tuple[Sections, Sequence[Target]]]
 
@@ -29,11 +32,20 @@ HTML, MARKDOWN, CHARTS = "report.html", "README.md", "charts"
 NAMES = {
     "cost": "Cost of a request", "front": "Behind lighttpd", "memory": "Memory", "start": "Start", "faults": "Faults",
     "robust": "Robustness", "scale": "Scale", "reload": "From a save to new code", "table": "The dispatch table",
-    "sessions": "Sessions", "article": "The article of 2010", "sweep": "Many connections",
+    "sessions": "Sessions", "sessions-django": "Sessions of Django",
+    "sessions-libraries": "Sessions beside other libraries",
+    "sessions-tornado": "Session engines, as in an article on Tornado",
+    "article": "The article of 2010", "sweep": "Many connections",
 }  # fmt: skip
 KEY = (("ours", "poorhttp, in each of its types"), ("peer", "other servers"),
        ("limit", "a bare loop, which parses nothing: the limit"))  # fmt: skip
 OUR_ROW = re.compile(rf"<tr>(<td[^>]*>(?:{'|'.join(OURS)})</td>)")
+# Command -> title, file, and what makes the advice of results; a paragraph comes first that says it in short.
+ADVICE: Mapping[str, tuple[str, str, Callable[[report.Results], str]]] = {
+    "sessions-django": ("Which session engine", "which-session-engine.md", sessions_advice.advice),
+}
+CURVES: Mapping[str, Callable[[Run], Iterable[curves.Curves]]] = {"sessions-django": sessions_advice.curves}
+ADVISED = "Sentences that follow from the figures of the newest run: whatever it names comes from there."
 INTRODUCTION = """\
 What poorhttp costs beside its peers, and what its users notice of reloads, stops and kills. Each chart and each table
 comes from one run, on one machine; figures of different runs cannot be compared. poorhttp measured this itself: read
@@ -62,7 +74,7 @@ class Part:
 
     title: str
     text: str = ""
-    charts: Sequence[ranking.Ranking] = ()
+    charts: Sequence[Chart] = ()
     parts: list[Part] = field(default_factory=list)
     is_folded: bool = False  # where a page can be folded
     beside: str = ""  # the file in which the same can be read where a page cannot be folded
@@ -85,16 +97,19 @@ def write(commands: Commands, directory: Path) -> list[Path]:
     commands: the names of the records' commands, each with what makes sections of results, and its targets.
     """
     parts = list(document(read_all(directory), commands))
-    drawn = {chart.name: ranking.svg(chart) for chart in _charts(parts)}
+    drawn = {chart.name: _drawing(chart).svg(chart) for chart in _charts(parts)}
     charts = directory / CHARTS
     charts.mkdir(exist_ok=True)
     for old in charts.glob("*.svg"):
         old.unlink()
     for name, svg in drawn.items():
         (charts / f"{name}.svg").write_text(ranking.alone(svg), encoding="utf-8")
+    advised = [each for part in parts for each in part.parts if each.beside in {name for _, name, _ in ADVICE.values()}]
+    for part in advised:
+        (directory / part.beside).write_text(_alone(part), encoding="utf-8")
     (directory / HTML).write_text(as_html(parts, drawn), encoding="utf-8")
     (directory / MARKDOWN).write_text(as_markdown(parts), encoding="utf-8")
-    return [directory / HTML, directory / MARKDOWN]
+    return [directory / HTML, directory / MARKDOWN, *(directory / part.beside for part in advised)]
 
 
 def document(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
@@ -102,12 +117,14 @@ def document(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
     old = replaced(runs)
     kept = [run for run in runs if run.name not in old]
     yield Part("Targets", parts=list(targets(kept, commands)))
+    if advised := list(advice(kept)):
+        yield Part("Advice", ADVISED, parts=advised)
     charts = list(_chart_parts(kept, commands))
     yield Part("Charts", CHOICE if charts else "No run has a peer.", parts=charts)
     yield from manual()
     yield Part("Runs", "The newest first.", parts=[_run_part(run, commands) for run in kept])
     if old:
-        lines = [f"- {name}: {', '.join(newer) or 'has no rows'}" for name, newer in old.items()]
+        lines = [f"- {name}: {', '.join(newer) or 'measured nothing'}" for name, newer in old.items()]
         yield Part("Records that newer runs replace", "\n".join([REPLACED, *lines]))
 
 
@@ -118,17 +135,9 @@ def targets(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
         for target in asked:
             of = [run for run in runs if run.command == command and not run.is_partial]
             run = next((each for each in of if report.verdict(target, each.results) != "not run"), None)
-            results = run.results if run else {}
-            verdict = report.verdict(target, results)
-            limit = f"{target.sense} {report.number(target.limit)} {target.unit}".strip()
-            row = [
-                f"{command}: {target.text}",
-                limit,
-                report.number(report.measured(target, results)),
-                verdict,
-            ]
-            rows[verdict].append([*row, run.name if run else report.ABSENT])
-    heading = ["target", "limit", "measured", "verdict", "run"]
+            text, *cells = report.target_row(target, run.results if run else {})
+            rows[cells[-1]].append([f"{command}: {text}", *cells, run.name if run else report.ABSENT])
+    heading = [*report.TARGET_HEADING, "run"]
     absent = rows["not run"]
     count = sum(map(len, rows.values()))
     yield Part("", TARGETS.format(all=count, met=len(rows["met"]), missed=len(rows["MISSED"]),
@@ -141,6 +150,24 @@ def targets(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
         yield Part("Not measured", report.table(heading[:2], [row[:2] for row in absent]), is_folded=True)
 
 
+def advice(runs: Sequence[Run]) -> Iterator[Part]:
+    """A part for each question that a whole run answers. runs: the newest first."""
+    for command, (title, file, text_of) in ADVICE.items():
+        whole = [run for run in runs if run.command == command and not run.is_partial]
+        found = ((run, text) for run in whole if (text := text_of(run.results)))
+        for run, text in islice(found, 1):
+            short, _, rest = text.partition("\n\n")
+            origin = f"All figures are of the run {run.name}: {run.facts['cpu']}, {run.facts['python of poorhttp']}."
+            drawn = list(CURVES[command](run)) if command in CURVES else []
+            yield Part(title, short, parts=[Part("", f"{rest}\n\n{origin}", drawn)], beside=file)
+
+
+def _alone(part: Part) -> str:
+    """A part of text and pictures as a page of its own."""
+    below = (block for each in part.parts for block in _markdown(each, 2))
+    return "\n\n".join([f"# {part.title}", part.text, *below, FOOT]) + "\n"
+
+
 def _chart_parts(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
     for command, (sections, _) in commands.items():
         titles: dict[str, str] = {}
@@ -149,6 +176,11 @@ def _chart_parts(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
                 titles |= {name: _title(text) for name, text in _sections(run, sections).items()}
         if charts := list(ranking.rankings(runs, command, titles)):
             yield Part(NAMES.get(command, command), charts=charts)
+
+
+def _name(section: str) -> str:
+    """The name in the heading of a section: `hello` of `## hello: a fixed answer`."""
+    return section.partition("\n")[0].removeprefix("## ").partition(": ")[0]
 
 
 def _title(section: str) -> str:
@@ -181,18 +213,18 @@ def _run_part(run: Run, commands: Commands) -> Part:
 
 
 def _sections(run: Run, sections: Sections | None) -> dict[str, str]:
-    """The tables of each workload of the run."""
-    found = {}
+    """The sections of the run by their names, which are those of workloads, or of overviews over several of them."""
+    if found := {_name(text): text for text in _known(sections, run.results)}:
+        return found
     for workload in dict.fromkeys(row[0] for row in run.results):
         of = {row: result for row, result in run.results.items() if row[0] == workload}
-        texts = _known(sections, run.results) or _known(sections, of)
-        text = next((text for text in texts if re.match(rf"## {re.escape(workload)}(:|\n)", text)), "")
-        found[workload] = text or _all_numbers(of, workload)
+        texts = {_name(text): text for text in _known(sections, of)}
+        found[workload] = texts.get(workload) or _all_numbers(of, workload)
     return found
 
 
 def _known(sections: Sections | None, results: report.Results) -> list[str]:
-    """What today's bench makes of the results; nothing where it does not know one of their workloads."""
+    """What the bench of today makes of the results; nothing where it does not know one of their workloads."""
     try:
         return list(sections(results)) if sections else []
     except KeyError:
@@ -204,13 +236,18 @@ def _all_numbers(of: report.Results, workload: str) -> str:
     return f"## {workload}\n\n{report.result_table(of, workload, {each: each for each in columns})}"
 
 
-def _charts(parts: Iterable[Part]) -> Iterator[ranking.Ranking]:
+def _drawing(chart: Chart) -> Any:
+    """The module that draws it and tells it in words."""
+    return curves if isinstance(chart, curves.Curves) else ranking
+
+
+def _charts(parts: Iterable[Part]) -> Iterator[Chart]:
     for part in parts:
         yield from part.charts
         yield from _charts(part.parts)
 
 
-def _origin(chart: ranking.Ranking, where: str) -> str:
+def _origin(chart: Chart, where: str) -> str:
     """What the chart comes from. where: the link to its run."""
     facts = chart.run.facts
     rounds = max(
@@ -226,26 +263,27 @@ def as_markdown(parts: Iterable[Part]) -> str:
     lines = ["# Bench report", INTRODUCTION.format(bias="../README.md#bias", method="../README.md#method").strip(),
              f"The same page for browsers, with tables that can be sorted: [{HTML}]({HTML}). {FOOT}"]  # fmt: skip
 
-    def add(part: Part, level: int, entries: list[str]) -> None:
-        if part.beside and level > 2:
-            entries.append(f"- [{part.title}]({part.beside}): {part.text}")
-            return
+    for part in parts:
         if part.beside:
             lines.extend([f"## {part.title}", f"It is in [the manual of the bench]({part.beside})."])
-            return
-        lines.extend(text for text in (f"{'#' * level} {part.title}" if part.title else "", part.text.strip()) if text)
-        for chart in part.charts:
-            picture = f"![{ranking.words(chart)}]({CHARTS}/{chart.name}.svg)"
-            lines.extend([picture, _origin(chart, f"{chart.run.name}.md")])
-        below: list[str] = []
-        for each in part.parts:
-            add(each, level + 1, below)
-        if below:
-            lines.append("\n".join(below))
-
-    for part in parts:
-        add(part, 2, [])
+        else:
+            lines.extend(_markdown(part, 2))
     return "\n\n".join(lines) + "\n"
+
+
+def _markdown(part: Part, level: int) -> list[str]:
+    """The blocks of a part: its heading, what it says, its pictures, and the parts below it."""
+    lines = [text for text in (f"{'#' * level} {part.title}" if part.title else "", part.text.strip()) if text]
+    for chart in part.charts:
+        picture = f"![{_drawing(chart).words(chart)}]({CHARTS}/{chart.name}.svg)"
+        lines.extend([picture, _origin(chart, f"{chart.run.name}.md")])
+    entries: list[str] = []
+    for each in part.parts:
+        if each.beside:
+            entries.append(f"- [{each.title}]({each.beside}): {each.text}")
+        else:
+            lines.extend(_markdown(each, level + 1))
+    return [*lines, "\n".join(entries)] if entries else lines
 
 
 def as_html(parts: Sequence[Part], drawn: Mapping[str, str]) -> str:
@@ -275,6 +313,6 @@ def _html(part: Part, level: int, drawn: Mapping[str, str]) -> str:
     return f"<section{anchor}>\n<h{level}>{title}</h{level}>\n{text}\n</section>" if part.title else text
 
 
-def _figure(chart: ranking.Ranking, svg: str) -> str:
+def _figure(chart: Chart, svg: str) -> str:
     caption = markup.inline(_origin(chart, "#" + markup.anchor(chart.run.name)))
     return f"<figure>{svg}<figcaption>{caption}</figcaption></figure>"

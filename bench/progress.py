@@ -1,8 +1,8 @@
-"""How far a run has come, on stderr: the round, the row, and until when the rest takes.
+"""How far a run has come, on stderr: the round, the row, how long the rest takes, and the time of day when it is over.
 
-Knows the rows only. Nothing is drawn while a row is measured, as that would take CPU from the load; so the end is also
-told as a time of day, which stays right meanwhile. On a terminal it is a bar by rich, or without that library one line
-that is written anew; elsewhere it is a line for each measurement.
+Knows the rows only. Nothing is drawn while a row is measured, as that would take CPU from the load; the time of day
+stays right meanwhile. On a terminal it is a bar by rich, or without that library one line that is written anew;
+elsewhere it is a line for each measurement.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Progress:
     def __init__(self, turns: Sequence[Row], stream: TextIO | None = None) -> None:
         """turns: the rows that are to be measured, in their order; a row comes again in each round."""
         self._turns = turns
-        self._took: dict[Row, float] = {}  # seconds, when measured last
+        self._took: dict[Row, float] = {}  # seconds for its last measurement
         self._done = 0
         self._stream = stream or sys.stderr
         self._bar = _bar(self._stream, len(turns)) if self._stream.isatty() else None
@@ -44,7 +44,10 @@ class Progress:
                 print("\r\033[K", end="", file=self._stream, flush=True)
 
     def left(self) -> float | None:
-        """Seconds for the rest, by what its rows took before, or rows of their workload, or any; None: unknown yet."""
+        """Seconds for the rest; None where nothing has been measured yet.
+
+        A row takes as long as last time; a new one as long as the others of its workload, or else as all others.
+        """
         if not self._took:
             return None
         by_workload: dict[str, list[float]] = {}

@@ -1,7 +1,8 @@
-"""A chart that ranks servers by one number: what is drawn of which record, and the picture as SVG.
+"""Charts that rank servers by one number: what is drawn of which record, and each picture as SVG.
 
-Bars begin at zero, the best server is on top, each bar tells its number, and a thin line shows the spread of its
-rounds. poorhttp has the same colour in every chart. What failed, or does not apply, says so in words and has no bar.
+Bars begin at zero, the best server is on top, each bar has its number beside it, and a thin line shows the spread of
+its rounds. poorhttp has the same colour in every chart. What failed, or does not apply, has words in place of a bar.
+A line across a bar is what others once printed of the same.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ import html
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from statistics import median
 
-from bench import charts
-from bench.client import Failure
+from bench import charts, sessions_tornado_report
 from bench.report import UNITS, Result, number
 from bench.runs import Run, unescaped
 from bench.servers import OURS
@@ -44,10 +44,12 @@ COLOURS = {
     "edge": ("#b5301f", "#ff8a70"),
     "paper": ("#ffffff", "#16181a"),
 }
-WIDTH, BAR, TITLE, AXIS = 3.75, 0.2, 0.16, 0.42  # inches: of a chart, of a row, of a line of its title, of the rest
+WIDTH = 3.75  # inches
+BAR, TITLE, AXIS = 0.2, 0.16, 0.42  # inches of height: of a row, of a line of the title, of all else
 LETTERS = 48, 70  # in a line of the title, and of what is below it
 NOTE = 46  # letters in place of a bar
-LARGER = 1.6  # by how much a picture alone is larger than its inches, which makes its letters those of a page
+NUMBER = 0.16  # of the width of a chart, which the number behind a bar takes
+LARGER = 1.6  # a picture that is a file of its own is larger by this, so that its letters have the size of a page's
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,9 @@ class Drawing:
     what: str  # the number, and its unit
     over: str = ""  # the server whose number in the same round it is divided by
     is_more_better: bool = False
+    ours: Sequence[str] = OURS
+    titles: Mapping[str, str] = field(default_factory=dict)  # of servers, where they are not those of TITLES
+    printed: Mapping[str, float] = field(default_factory=dict)  # by others, of some of the servers
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,7 @@ class Bar:
     high: float = 0.0
     note: str = ""  # in place of the bar
     is_failed: bool = False
+    is_marked: bool = False  # it left clients without an answer, so its number is that of fewer clients
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,9 @@ P99 = Drawing("p99", "99th percentile of the answer's time, ms")
 SAVE = (Drawing("p50", "from a save to the first new answer, median, ms"),)
 FAILED = (Drawing("failed", "requests that failed at the first try"),)
 SCALE = (Drawing("times", "requests per second, times those of one process", is_more_better=True),)
+ENGINES = Drawing("rate", "requests per second, times those without sessions", over="none", is_more_better=True,
+                  ours=sessions_tornado_report.OURS, titles=sessions_tornado_report.TITLES)  # fmt: skip
+SHARES = {name: printed.share for name, printed in sessions_tornado_report.PRINTED.items() if name != "tornado"}
 # command -> workload -> what is drawn of it; "" is for all others
 DRAWN: Mapping[str, Mapping[str, Sequence[Drawing]]] = {
     "cost": {
@@ -111,6 +120,12 @@ DRAWN: Mapping[str, Mapping[str, Sequence[Drawing]]] = {
         "": (Drawing("ans t", "from connect to the status line (`ans t`), seconds"), Drawing("p99", "its p99, ms")),
     },
     "sweep": {"": (RATE, P99)},
+    "sessions-tornado": {
+        "": (ENGINES,),
+        sessions_tornado_report.ARTICLE: (
+            replace(ENGINES, what=f"{ENGINES.what} (a line across: the article's best run)", printed=SHARES),
+        ),
+    },
 }  # fmt: skip
 
 
@@ -126,16 +141,16 @@ def rankings(runs: Sequence[Run], command: str, titles: Mapping[str, str]) -> It
         for drawing in drawn.get(workload, drawn.get("", ())):
             found = [(run, bars(run.results, workload, drawing)) for run in runs]
             shown: set[tuple[str, str]] = set()
-            for run, best in sorted(found, key=lambda pair: len(peers(pair[1])), reverse=True):
-                new = {(run.python, peer) for peer in peers(best)} - shown
-                if new and {bar.server for bar in best} & set(OURS):
+            for run, best in sorted(found, key=lambda pair: len(peers(pair[1], drawing)), reverse=True):
+                new = {(run.python, peer) for peer in peers(best, drawing)} - shown
+                if new and {bar.server for bar in best} & set(drawing.ours):
                     shown |= new
                     name = re.sub(r"[^\w.]+", "-", f"{run.name}-{workload}-{drawing.column}".lower())
                     yield Ranking(name, workload, titles.get(workload, workload), drawing, best, run)
 
 
-def peers(bars: Sequence[Bar]) -> list[str]:
-    return [bar.server for bar in bars if bar.server not in (*OURS, BARE)]
+def peers(bars: Sequence[Bar], drawing: Drawing) -> list[str]:
+    return [bar.server for bar in bars if bar.server not in (*drawing.ours, BARE)]
 
 
 def bars(results: Mapping[Row, Result], workload: str, drawing: Drawing) -> list[Bar]:
@@ -164,42 +179,40 @@ def _bar(results: Mapping[Row, Result], row: Row, drawing: Drawing) -> Bar:
         values = [mine / theirs[drawing.column] for mine, theirs in zip(values, over.rounds, strict=False)]
     else:
         values = [value / UNITS.get(drawing.column, 1) for value in values]
-    return Bar(server, median(values), min(values), max(values))
+    is_marked = any(numbers.get("unserved") for numbers in result.rounds)
+    return Bar(server, median(values), min(values), max(values), is_marked=is_marked)
 
 
-def title_of(server: str) -> str:
-    return TITLES.get(server, server)
+def title_of(server: str, drawing: Drawing) -> str:
+    return drawing.titles.get(server) or TITLES.get(server, server)
 
 
-def kind_of(server: str) -> str:
-    """The name of its colour."""
-    return "ours" if server in (*OURS, *BEHIND) else "limit" if server == BARE else "peer"
+def kind_of(server: str, drawing: Drawing) -> str:
+    """Which of COLOURS its bar has."""
+    return "ours" if server in (*drawing.ours, *BEHIND) else "limit" if server == BARE else "peer"
 
 
 def words(ranking: Ranking) -> str:
     """The chart in words."""
-    told = [
-        f"{title_of(bar.server)} {number(bar.value) if bar.value is not None else bar.note}" for bar in ranking.bars
-    ]
-    return f"{ranking.title}: {ranking.drawing.what}. " + "; ".join(told)
+    drawing = ranking.drawing
+    told = []
+    for bar in ranking.bars:
+        printed = f" (2010: {number(drawing.printed[bar.server])})" if bar.server in drawing.printed else ""
+        value = bar.note if bar.value is None else number(bar.value)
+        told.append(f"{title_of(bar.server, drawing)} {value}{printed}")
+    return f"{ranking.title}: {drawing.what}. " + "; ".join(told)
 
 
 def svg(ranking: Ranking) -> str:
-    """The picture, in colours of a style sheet that has those of `COLOURS`. Raises Failure without matplotlib."""
-    try:
-        import matplotlib
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise Failure("matplotlib is not installed: pip install 'poorhttp[bench]'") from error
+    """The picture, in colours that a style sheet must name as `COLOURS` does. Raises Missing without matplotlib."""
     light = {name: colours[0] for name, colours in COLOURS.items()}
     title = textwrap.wrap(ranking.title, LETTERS[0])
     better = "more is better" if ranking.drawing.is_more_better else "less is better"
-    what = textwrap.wrap(f"{ranking.drawing.what}; {better}", LETTERS[1])
+    mark = "; * left clients unserved" * any(bar.is_marked for bar in ranking.bars)
+    what = textwrap.wrap(f"{ranking.drawing.what}; {better}{mark}", LETTERS[1])
     height = AXIS + TITLE * len(title + what) + BAR * len(ranking.bars)
-    with matplotlib.rc_context({**charts.SETTINGS, "text.color": light["ink"], "text.parse_math": False}):
-        figure = Figure(figsize=(WIDTH, height), layout="none")
-        FigureCanvasSVG(figure)
+    settings = {**charts.SETTINGS, "text.color": light["ink"], "text.parse_math": False}
+    with charts.new_figure(WIDTH, height, "none", settings) as figure:
         figure.patch.set_visible(False)
         figure.text(
             0.02, 1 - 0.06 / height, "\n".join(title), fontsize=8.5, fontweight="bold", va="top", linespacing=1.3
@@ -210,13 +223,14 @@ def svg(ranking: Ranking) -> str:
         axes = figure.add_axes((0.33, bottom, 0.65, BAR * len(ranking.bars) / height))
         _draw(axes, ranking, light)
         text = charts.written(figure)
-    return _styled(text, ranking)
+    return styled(text, words(ranking))
 
 
 def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    longest = max(bar.high for bar in ranking.bars)
+    drawing = ranking.drawing
+    longest = max(*(bar.high for bar in ranking.bars), *drawing.printed.values(), 0.0)
     right = longest * 1.2 or 1
     axes.patch.set_visible(False)
     axes.set(xlim=(0, right), ylim=(len(ranking.bars) - 0.5, -0.5))
@@ -233,9 +247,9 @@ def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
             [tick, tick], [-0.5, len(ranking.bars) - 0.5], color=light["line"], linewidth=0.5, zorder=0, clip_on=False
         )
     for place, bar in enumerate(ranking.bars):
-        kind = kind_of(bar.server)
+        kind = kind_of(bar.server, drawing)
         weight, colour = ("bold", "ours") if kind == "ours" else ("normal", "ink")
-        axes.text(-0.02 * right, place, title_of(bar.server), ha="right", va="center", fontsize=7.5,
+        axes.text(-0.02 * right, place, title_of(bar.server, drawing), ha="right", va="center", fontsize=7.5,
                   fontweight=weight, color=light[colour])  # fmt: skip
         if bar.value is None:
             told = unescaped(bar.note)
@@ -246,16 +260,22 @@ def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
         axes.barh([place], [bar.value], height=0.7, color=light[kind], clip_on=False)
         if bar.high > bar.low:
             axes.plot([bar.low, bar.high], [place, place], color=light["ink"], linewidth=0.9, clip_on=False)
-        axes.text(bar.high + 0.02 * right, place, number(bar.value), va="center", fontsize=7.5,
+        end = bar.high
+        if (printed := drawing.printed.get(bar.server)) is not None:
+            axes.plot(
+                [printed, printed], [place - 0.42, place + 0.42], color=light["ink"], linewidth=1.8, clip_on=False
+            )
+            end = printed if end < printed < end + NUMBER * right else end
+        axes.text(end + 0.02 * right, place, number(bar.value) + " *" * bar.is_marked, va="center", fontsize=7.5,
                   fontweight=weight, color=light["ink"])  # fmt: skip
 
 
-def _styled(text: str, ranking: Ranking) -> str:
-    """The picture in named colours, with a name in words, and without what has no effect."""
+def styled(text: str, told: str) -> str:
+    """The picture in named colours, and without what has no effect. told: what it shows, in words."""
     text = re.sub(r"\A.*?(?=<svg )|<defs>.*?</defs>|</?g/?>", "", text, flags=re.DOTALL)
     for name, (light, _) in COLOURS.items():
         text = re.sub(rf"(fill|stroke): {light}", rf"\1: var(--{name})", text)
-    told = html.escape(unescaped(words(ranking)))
+    told = html.escape(unescaped(told))
     head = (f'role="img" aria-label="{told}" stroke-linejoin="round" '
             'font-family="Helvetica, Arial, DejaVu Sans, sans-serif"')  # fmt: skip
     text = re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>',

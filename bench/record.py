@@ -21,13 +21,13 @@ from bench.workloads import Row
 
 RECORDS = HERE / "records"
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+INTERPRETER = ("-c", "import platform as p; print(p.python_implementation(), p.python_version())")
 NONE: Mapping[str, str] = {}
 OF_A_RUN = ("date", "command", "load average at start", "partial", "resumed")  # facts that each run has for itself
 
 
 def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[str]) -> dict[str, object]:
     """Machine, kernel, versions, commit and command line."""
-    interpreter = ("-c", "import platform as p; print(p.python_implementation(), p.python_version())")
     return {
         "date": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         "command": " ".join(["python -m bench", *arguments]),
@@ -36,9 +36,9 @@ def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[st
         "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
         "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB",
         "load average at start": f"{os.getloadavg()[0]:.2f}",
-        "python of poorhttp": said([setting.python, *interpreter]),
-        **({"python of the build before": said([setting.before, *interpreter])} if setting.before else {}),
-        "python of the peers": said([setting.peers, *interpreter]),
+        "python of poorhttp": said([setting.python, *INTERPRETER]),
+        **({"python of the build before": said([setting.before, *INTERPRETER])} if setting.before else {}),
+        "python of the peers": said([setting.peers, *INTERPRETER]),
         "python of the bench": f"{platform.python_implementation()} {platform.python_version()}",
         "wrk": said(["wrk", "-v"]),
         "congestion control": CONGESTION.read_text().strip(),
@@ -89,16 +89,16 @@ def heading(facts: dict[str, object]) -> str:
 def write(
     name: str, facts: dict[str, object], results: Results, markdown: str, pictures: Mapping[str, str] = NONE
 ) -> Path:
-    """Write bench/records/DATE-NAME.json and .md, never over an older record; returns the latter's path.
+    """Write bench/records/DATE/NAME.json and .md, never over an older record; returns the latter's path.
 
-    pictures: SVG by name, written to DATE-NAME-PICTURE.svg and shown at the end of the Markdown.
+    pictures: SVG by name, written to DATE/NAME-PICTURE.svg and shown at the end of the Markdown.
     """
-    RECORDS.mkdir(exist_ok=True)
-    stem = f"{time.strftime('%Y-%m-%d')}-{name}"
-    taken = {path.stem for path in RECORDS.iterdir()}
-    stem = next(s for s in (stem, *(f"{stem}-{i}" for i in range(2, 1000))) if s not in taken)
+    directory = RECORDS / time.strftime("%Y-%m-%d")
+    directory.mkdir(parents=True, exist_ok=True)
+    taken = {path.stem for path in directory.iterdir()}
+    stem = next(s for s in (name, *(f"{name}-{i}" for i in range(2, 1000))) if s not in taken)
     rows = [{"workload": row[0], "server": row[1], **asdict(result)} for row, result in results.items()]
-    path = RECORDS / f"{stem}.md"
+    path = directory / f"{stem}.md"
     text = json.dumps({"surroundings": facts, "results": rows}, indent=1, ensure_ascii=False)
     path.with_suffix(".json").write_text(without_paths(text) + "\n")
     shown = "\n\n## Pictures" * bool(pictures)
@@ -112,7 +112,7 @@ def write(
 def read_partial(name: str) -> tuple[Path, dict[str, object], dict[Row, Result]]:
     """The JSON file of a record that a run has left when it was interrupted, its facts and what it measured.
 
-    name: the file, or its name in bench/records. Raises Failure if it is no such record.
+    name: the file, or its `DATE/NAME` in bench/records. Raises Failure if it is no such record.
     """
     found = [path.with_suffix(".json") for path in (Path(name), RECORDS / name) if path.with_suffix(".json").exists()]
     if not found:

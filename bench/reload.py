@@ -40,7 +40,8 @@ RESTED = 20.0  # seconds until a server must have come to rest
 KEEPING, OPENING = 4, 4  # clients that keep their connection, and that open one for each request
 POLLING = ("flask-run", "runserver", "gunicorn")
 SOON, UNDER_LOAD = (0.3, 0.6), (0.15, 0.15)  # seconds between an answer and the next save
-AT_LEISURE = (1.1, 2.1)  # the same for who looks at the files each second, or has much to make ready for the next save
+# As SOON, for servers that look at the files each second or have much to make ready for the next save.
+AT_LEISURE = (1.1, 2.1)
 WATCHED = re.compile(rb"watching (\d+) file")
 PATH = re.compile(rb"reloaded .* ms \(([^)]+)")
 
@@ -49,7 +50,7 @@ PATH = re.compile(rb"reloaded .* ms \(([^)]+)")
 class Size:
     saves: int
     loaded: int
-    peers: int  # of these, for who is only there to compare
+    peers: int  # saves, for servers that are only there to compare
     idle: float  # seconds
 
 
@@ -197,7 +198,7 @@ def idle(server: Server, setting: Setting, size: Size, app: str) -> dict[str, ob
 
 
 def memory(server: Server, setting: Setting, size: Size) -> dict[str, object]:
-    """Save two modules in turns, so that whoever may waits for the next save; weigh all, and each who waits."""
+    """Save two modules in turns, until all is ready for the next save; weigh the tree, and each process that waits."""
     ways = {name: WAYS[name] for name in ("package", "renamed")}
     with serving(server, setting, "styles") as served:
         if saves_of(served, ways, 6, AT_LEISURE, Seen(), [0])["missed"]:
@@ -208,9 +209,9 @@ def memory(server: Server, setting: Setting, size: Size) -> dict[str, object]:
         weights = proc.pss_of_each(served.process)
         waiting = sorted(weight for pid, weight in weights.items() if pid not in at_work)
         if not waiting:
-            raise Failure("nobody waits for the next save")
+            raise Failure("no process waits for the next save")
         each = ", ".join(f"{weight / 1e6:.1f}" for weight in waiting)
-        remark = f"who waits: {each} MB; {paths(served.log.read_bytes())}"
+        remark = f"processes that wait: {each} MB; {paths(served.log.read_bytes())}"
     return {"tree": sum(weights.values()), "waiting": waiting[-1], "count": len(waiting), "remark": remark}
 
 
@@ -363,9 +364,9 @@ ALL = (
     Scenario("load", f"Flask, a save every 150 ms under {KEEPING + OPENING} clients with calls of {edits.SLOW} s and a "
              "stream", loaded, WHOLE, {**COLUMNS, "kept, but closed": "closed", "streams": "streams"},
              (*OURS, "flask-run")),
-    Scenario("memory", "Flask, two modules saved in turns: who waits for the next save", memory,
-             (Limit("PSS of the largest who waits", "waiting", "<=", 30, "MB"),),
-             {"PSS MB": "tree", "largest who waits, MB": "waiting", "they are": "count"}),
+    Scenario("memory", "Flask, two modules saved in turns: processes that wait for the next save", memory,
+             (Limit("PSS of the largest process that waits", "waiting", "<=", 30, "MB"),),
+             {"PSS MB": "tree", "largest that waits, MB": "waiting", "they are": "count"}),
     Scenario("idle", f"one function and {MANY} modules, of which none is saved", partial(idle, app="many"),
              (Limit("CPU, of one core", "share", "<=", 0.1, "%"),), {"CPU %": "share"}),
     Scenario("crowd", f"one function that has read {CROWD:,} files, of which none is saved", partial(idle, app="crowd"),

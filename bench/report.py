@@ -14,6 +14,7 @@ from statistics import median
 from bench.workloads import Row, Target
 
 ABSENT = "–"  # noqa: RUF001
+TARGET_HEADING = ("target", "limit", "measured", "verdict")
 MEBIBYTES = ("pss", "alone", "dirty", "judged", "size", "growth", "grown dirty", "grown pss", "base")
 UNITS = {**dict.fromkeys(MEBIBYTES, 2**20), **dict.fromkeys(("tree", "waiting"), 1e6), "cpu": 1e-6, "front": 1e-6}
 
@@ -64,20 +65,28 @@ def ratio(
 
 
 def measured(target: Target, results: Results) -> float | None:
-    """The target's number in the target's unit."""
+    """The target's number in the target's unit: the median over the rounds.
+
+    A target of `<= 0` names what must never happen, so there it is the number of the worst round.
+    """
     if target.over:
         best = max if target.sense == ">=" else min
         over = _that_count(target, results)
         return ratio(results, target.row, over, target.column, best) if over else None
-    value = middle(results.get(target.row, Result()), target.column)
+    result = results.get(target.row, Result())
+    value = middle(result, target.column)
+    if value is not None and (target.sense, target.limit) == ("<=", 0):
+        value = max(numbers[target.column] for numbers in result.rounds)
     return None if value is None else value / UNITS.get(target.column, 1)
 
 
 def _that_count(target: Target, results: Results) -> list[Row]:
-    """The rows that the target's row is compared with."""
+    """The rows that the target's row is compared with: those of `over`, without those that it leaves out."""
     over = list(target.over)
     if target.leaves_out_failed:
         over = [row for row in over if middle(results.get(row, Result()), target.column) is not None]
+    if serves := target.serves:
+        over = [row for row in over if all(map(serves, results.get(row, Result()).rounds))]
     return over
 
 
@@ -92,23 +101,21 @@ def verdict(target: Target, results: Results) -> str:
 
 
 def target_table(targets: Sequence[Target], results: Results) -> str:
-    rows = [
-        [
-            target.text,
-            f"{target.sense} {number(target.limit)} {target.unit}".strip(),
-            number(measured(target, results)),
-            verdict(target, results),
-        ]
-        for target in targets
-    ]
-    return table(["target", "limit", "measured", "verdict"], rows)
+    if not targets:
+        return "There are none."
+    return table(TARGET_HEADING, [target_row(target, results) for target in targets])
+
+
+def target_row(target: Target, results: Results) -> list[str]:
+    limit = f"{target.sense} {number(target.limit)} {target.unit}".strip()
+    return [target.text, limit, number(measured(target, results)), verdict(target, results)]
 
 
 def result_table(results: Results, workload: str, columns: Mapping[str, str]) -> str:
     """One line for each server of the workload; `columns` maps heading to the number's name.
 
     A name may begin with `~` for the spread over rounds, or `/` for the ratio to the row `bare`; `a/b` is the ratio of
-    `a` to that of the same server in the workload `b`.
+    the server's `a` in this workload to its `a` in the workload `b`.
     """
     lines = []
     for row, result in results.items():

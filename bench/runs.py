@@ -1,7 +1,7 @@
 """The records as runs: which there are, which are shown, and which newer ones replace.
 
-Reads JSON. Knows neither how a run was measured nor how it is shown. A record is a file of others as far as this module
-goes: what is wrong in it is told by name, and its texts come out as Markdown that shows them as they are.
+Reads JSON. Knows neither how a run was measured nor how it is shown. A record may be anybody's: what is wrong in it is
+told by name, and its texts come out as Markdown that shows them as they are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BadRecord(Exception):
 class Run:
     """One record: what was measured, on which machine, with which figures."""
 
-    name: str  # of its file, without the suffix
+    name: str  # `DATE/NAME`: of its directory and its file
     command: str  # `front` for `cost --front`
     date: datetime
     facts: Mapping[str, str]
@@ -48,7 +48,8 @@ class Run:
         return "partial" in self.facts
 
     def covers(self) -> set[Covered]:
-        return {(self.command, self.python, row) for row in self.results}
+        """What it has measured. A row that only has a remark, since its server was not installed, is not among it."""
+        return {(self.command, self.python, row) for row, result in self.results.items() if result.turns()}
 
 
 def read_all(directory: Path) -> list[Run]:
@@ -63,7 +64,7 @@ def read(path: Path) -> Run:
         told = json.loads(path.read_text(encoding="utf-8"))
         facts = {name: value for name, value in told["surroundings"].items() if name != "servers"}
         return Run(
-            path.stem,
+            identity(path),
             command_of(facts["command"]),
             datetime.strptime(facts["date"], "%Y-%m-%d %H:%M:%S %z"),
             {plain(name): plain(value) for name, value in facts.items()},
@@ -77,10 +78,20 @@ def read(path: Path) -> Run:
         raise BadRecord(f"{path.name}: {error}; is it a record of `python -m bench`?") from error
 
 
+def identity(path: Path) -> str:
+    """The name of the record in a file: `DATE/NAME`."""
+    return f"{path.parent.name}/{path.stem}"
+
+
 def command_of(line: str) -> str:
-    """The command of the bench in a command line, `python -m bench cost --front lighttpd ...`."""
+    """What a command line of the bench measured: `front` for `python -m bench cost --front lighttpd ...`, and
+    `sessions-django` for `python -m bench sessions --suite django ...`; else the command.
+    """
     words = line.split()
     command = words[words.index("bench") + 1]
+    suite = re.search(r" --suite[ =](\w+)", line)
+    if command == "sessions" and suite and suite[1] != "own":
+        return f"sessions-{suite[1]}"
     return "front" if command == "cost" and "--front" in words else command
 
 

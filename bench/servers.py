@@ -36,7 +36,7 @@ class Server:
 
 
 def read(path: Path = FILE) -> tuple[dict[str, Server], dict[str, str]]:
-    """The servers, and what its groups mean, both by name; raises BadFile."""
+    """The file's servers, and what its groups mean, both by name; raises BadFile."""
     sections = ini.sections(path)
     groups = sections.pop("groups", {})
     return {section: _server(path, section, texts, groups) for section, texts in sections.items()}, groups
@@ -82,7 +82,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def replaced(command: tuple[str, ...], part: str, other: str) -> tuple[str, ...]:
-    """The command with `other` for `part`, which is in a word or is several words; unchanged if it is neither."""
+    """The command with `other` for `part`, which is in a word or is whole words; unchanged where it is neither."""
     if any(part in word for word in command):
         return tuple(word.replace(part, other) for word in command)
     parts = tuple(part.split())
@@ -103,8 +103,9 @@ _ALL, GROUPS = read()
 SERVERS = {section: server for section, server in _ALL.items() if not section.startswith(RELOAD)}
 RELOADING = {server.name: server for section, server in _ALL.items() if section.startswith(RELOAD)}
 OURS = tuple(name for name, server in SERVERS.items() if server.command[0] == "{poorhttp}")
+# Those of another build of poorhttp, whose interpreter --before names.
 BEFORE = {f"{name}-before": replace(SERVERS[name], name=f"{name}-before", note="defaults, of the build to compare with")
-          for name in OURS}  # fmt: skip  # the same of another build of poorhttp, which --before names
+          for name in OURS}  # fmt: skip
 SERVERS |= BEFORE
 
 

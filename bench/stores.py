@@ -146,15 +146,22 @@ class Served(Store):
 
 class Redis(Served):
     library = extra = "redis"
+    appends_only = True  # to a file of all changes; else what changed may be lost when it ends
 
     def prepared(self) -> list[str]:
         flags = {"port": self.port, "bind": "127.0.0.1", "dir": self.directory, "unixsocket": self.directory / "socket"}
-        flags["appendonly"] = "yes"
+        flags["appendonly"] = "yes" if self.appends_only else "no"
         words = (word for name, value in flags.items() for word in (f"--{name}", str(value)))
         return [program("redis-server", "redis-server"), *words]
 
     def found_at(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
+
+
+class RedisCache(Redis):
+    """Redis as distributions configure it, which is a cache."""
+
+    appends_only = False
 
 
 class Memcached(Served):
@@ -172,8 +179,7 @@ class Postgresql(Served):
     library, extra = "psycopg", "postgresql"
 
     def prepared(self) -> list[str]:
-        places = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)
-        server = Path(os.path.realpath(program("postgres", "postgresql", *places)))
+        server = Path(postgres())
         self.asking = str(server.with_name("pg_isready"))
         data = self.directory / "data"
         if os.getuid() == 0:  # as which PostgreSQL does not run
@@ -243,6 +249,12 @@ class Ferretdb(Served):
 
     def found_at(self) -> str:
         return f"mongodb://127.0.0.1:{self.port}/sessions"
+
+
+def postgres() -> str:
+    """Path of PostgreSQL's server, of the newest version that Debian has installed. Raises Missing."""
+    places = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)
+    return os.path.realpath(program("postgres", "postgresql", *places))
 
 
 def program(name: str, package: str, *places: str) -> str:

@@ -1,8 +1,8 @@
 """wrk with more and more connections against all servers, as in an article that compared six of them.
 
-Some of the servers are started as in that article, faults included; all others so that they do well. What wrk does not
-see is asked of the kernel: clients that wait for an answer in vain, which wrk 4.1 counts neither as errors nor in its
-percentiles. Knows how a run is made and what it is worth; `sweep_report` shows it.
+Some of the servers are started as in that article, faults included; all others so that they do well. wrk 4.1 counts
+clients that wait for an answer in vain neither as errors nor in its percentiles, so the kernel is asked for them. Knows
+how a run is made and when it is none; `sweep_report` shows it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from typing import Any
 from bench import confine, load, proc
 from bench.client import Failure
 from bench.launch import Running, Setting, expected, pinned, started, wait_until_right
-from bench.measure import Measurement, allow_descriptors, named
+from bench.measure import Measurement, allow_descriptors, named, positive
 from bench.servers import Server, members
 from bench.workloads import WORKLOADS, Row, Workload
 
 CONNECTIONS = (100, 200, 500, 1000, 2000, 5000, 10_000)
 QUICK = JUDGED = (100, 1000, 10_000)
-SECONDS = 5.0
+SECONDS, MANY = 5.0, 2500  # of load, with up to so many connections
 KEPT, CLOSED = "kept", "closed"
 CPUS = (0, 1)  # of the servers, as many as in the article
 SPARE = 1000  # descriptors beyond the connections
-LOOK, MARGIN = 0.5, 0.3  # seconds between looks at the server; before wrk's end, when the clients are looked at
-PATIENCE = 20.0  # seconds beyond its time until wrk has ended
+LOOK = 0.5  # seconds between looks at the server's memory
+MARGIN = 0.3  # seconds before wrk's end at which the kernel is asked for its clients
+PATIENCE = 20.0  # seconds beyond its time within which wrk must end
 PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 QUEUE = Path("/proc/sys/net/core/somaxconn")
 BY_ARTICLE = members("as in the article")
@@ -40,7 +41,7 @@ BY_ARTICLE = members("as in the article")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     counts = " ".join(map(str, CONNECTIONS))
-    what = f"of load with up to 2,500 connections, and in proportion with more; default {SECONDS:g}"
+    what = f"of load with up to {MANY:,} connections, and in proportion with more; default {SECONDS:g}"
     parser.add_argument("--seconds", type=float, default=SECONDS, help=what)
     parser.add_argument("--connections", nargs="+", type=number_of_connections, metavar="N", help=f"default {counts}")
     parser.add_argument("--mode", nargs="+", choices=[KEPT, CLOSED], help="of the connections, default both")
@@ -72,8 +73,8 @@ def row_name(mode: str, count: int) -> str:
 
 
 def longer(seconds: float, count: int) -> float:
-    """The time for so many connections: until thousands are there takes seconds, which is most of a short run."""
-    return seconds * max(1.0, count / 2500)
+    """The time for so many connections: it takes seconds to open thousands, which would be most of a short run."""
+    return seconds * max(1.0, count / MANY)
 
 
 def shuffled(seed: int, turn: int, rows: Sequence[tuple[Row, Measurement]]) -> list[tuple[Row, Measurement]]:
@@ -91,7 +92,6 @@ def facts(arguments: argparse.Namespace) -> dict[str, object]:
     cores = load_cores()
     return {
         "seed of the order": arguments.seed,
-        "seconds": arguments.seconds,
         "CPUs of the servers": " and ".join(map(str, CPUS)),
         "CPUs of wrk": " and ".join(map(str, cores)) + ", which the servers use too" * (cores == CPUS[1:]),
         "memory of the servers": confine.fact(),
@@ -102,16 +102,16 @@ def facts(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def load_cores() -> tuple[int, ...]:
-    """Two CPUs that the servers have not; the second one of the servers where the machine has no more."""
+    """Two CPUs besides those of the servers, or one; where the machine has no more, the second one of the servers."""
     others = sorted(set(range(os.cpu_count() or 1)) - set(CPUS))
     return tuple(others[:2]) or CPUS[1:]
 
 
 def measure(server: Server, workload: Workload, setting: Setting, seconds: float) -> dict[str, Any]:
-    """Load a fresh server; numbers of wrk, of the kernel about its clients, and of the server's process tree."""
+    """Load a fresh server; numbers of wrk, of the kernel about wrk's clients, and of the server's process tree."""
     answer = expected(workload, setting)
     allow_descriptors(workload.connections + SPARE)
-    # What is started as in the article need not keep a connection that it does not close.
+    # A server that is started as in the article may leave a connection open and never answer on it again.
     asked = replace(workload, close=True) if server.name in BY_ARTICLE else workload
     with pinned(load_cores()), confine.limited() as group:
         setting = replace(setting, inside=group.command() if group else ())
@@ -132,6 +132,7 @@ def measure(server: Server, workload: Workload, setting: Setting, seconds: float
 
 
 def under_load(run: Running, workload: Workload, answer: bytes, seconds: float) -> dict[str, Any]:
+    """The numbers of `judged`; CPU seconds for a right answer, CPU in percent of one, memory and shape of the tree."""
     root = run.process.pid
     whole = max(1, round(seconds))
     before, begin = proc.cpu(root), time.perf_counter()
@@ -141,26 +142,28 @@ def under_load(run: Running, workload: Workload, answer: bytes, seconds: float) 
         sizes = look_until(root, begin + whole - MARGIN)
         waited = time.perf_counter() - begin
         silences = proc.silences(int(run.port))
+        is_late = wrk.poll() is not None
         sizes.append(proc.memory(root))
-        if not silences and wrk.poll() is not None:
-            late = waited - whole + MARGIN
-            raise Failure(f"the machine was too busy to look at the clients in time: {late:.1f} s late")
         text, _ = wrk.communicate(timeout=whole + PATIENCE)
+        data = load.result_of_wrk(text)
+        if is_late:
+            late = waited - whole + MARGIN
+            raise Failure(f"wrk had ended before the kernel was asked for its clients, which was {late:.1f} s late")
     except subprocess.TimeoutExpired as error:
         raise Failure(f"wrk did not end within {PATIENCE:.0f} s after its time") from error
     finally:
         wrk.kill()
         wrk.communicate()
     spent, elapsed = proc.cpu(root) - before, time.perf_counter() - begin
-    numbers = judged(load.result_of_wrk(text), silences, workload, len(answer), waited)
+    numbers = judged(data, silences, workload, len(answer), waited)
     processes, threads = proc.shape(root)
-    weights = {name: max(size[name] for size in sizes) for name in ("pss", "alone")}
-    of_cpu = {"cpu": spent / numbers.pop("requests"), "core": 100 * spent / elapsed}
+    weights = {name: positive(max(size[name] for size in sizes), name) for name in ("pss", "alone")}
+    of_cpu = {"cpu": positive(spent, "CPU time") / numbers.pop("requests"), "core": 100 * spent / elapsed}
     return {**numbers, **weights, **of_cpu, "processes": processes, "threads": threads}
 
 
 def look_until(root: int, until: float) -> list[dict[str, int]]:
-    """The memory of the tree, every half second until this moment of `perf_counter`."""
+    """The memory of the tree, every `LOOK` seconds until this moment of `perf_counter`."""
     sizes = []
     while (left := until - time.perf_counter()) > 0:
         time.sleep(min(LOOK, left))
@@ -172,10 +175,11 @@ def look_until(root: int, until: float) -> list[dict[str, int]]:
 def judged(
     data: dict[str, Any], silences: Sequence[float], workload: Workload, answer_bytes: int, waited: float
 ) -> dict[str, Any]:
-    """The numbers of a run; raises Failure if it was none.
+    """The numbers of a run; raises Failure where it gave no right answer, or none to anybody in its second half.
 
-    data: of wrk.lua. silences: of the clients, shortly before the end. waited: for how long they had asked by then.
-    A client is unserved if it has had nothing for half of that time, or if wrk could not open a connection for it.
+    data: what wrk.lua prints. silences: for how many seconds each client had received nothing, shortly before the end.
+    waited: how many seconds after wrk's start that was. A client is unserved if it had received nothing for half of
+    that time, or if wrk could not open a connection for it.
     """
     count, errors = workload.connections, data["errors"]
     right = data["requests"] - errors["status"]

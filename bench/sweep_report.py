@@ -1,11 +1,12 @@
-"""Shows what `sweep` measured, servers against connections, and holds what poorhttp should be there.
+"""Shows what `sweep` measured, servers against connections, and holds what poorhttp must reach there.
 
 Knows the names of the numbers; measures nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from bench.report import ABSENT, Results, cell, middle, number, result_table, table
 from bench.servers import OURS, members
@@ -31,7 +32,7 @@ PEERS = tuple(name for name in members("sweep") if name not in (*OURS, *BY_ARTIC
 
 
 def targets() -> Iterator[Target]:
-    """For `single`, which has one process; `forking` is beside it where the second processor counts."""
+    """For `single`, which has one process, and for `forking` where a second processor counts."""
     for mode in MODES:
         for count in JUDGED:
             name = row_name(mode, count)
@@ -42,9 +43,15 @@ def targets() -> Iterator[Target]:
                     yield Target(
                         f"{name}, {each}: {ours} / the best peer", (name, ours), column, ">=" if best is max else "<=",
                         1.0, over=tuple((name, peer) for peer in PEERS), leaves_out_failed=True,
+                        serves=partial(serves, count),
                     )  # fmt: skip
             for each in ("errors", "unserved"):
                 yield Target(f"{name}, {each}: single", (name, "single"), COMPARED[each][0], "<=", 0, "")
+
+
+def serves(count: int, numbers: Mapping[str, float]) -> bool:
+    """Whether a round is one to compare with: unserved clients, and errors, are at most a hundredth of `count`."""
+    return max(numbers.get("unserved", 0), numbers.get("errors", 0)) <= count / 100
 
 
 def sections(results: Results) -> Iterator[str]:
@@ -53,14 +60,14 @@ def sections(results: Results) -> Iterator[str]:
         if names:
             parts = [f"## {mode}: {what}", "As multiples of the best peer:", standing(names, results)]
             for heading, column in OVERVIEWS.items():
-                parts += [f"### {mode}, {heading}", matrix(names, column, results)]
+                parts += [f"**{heading[0].upper()}{heading[1:]}:**", matrix(names, column, results)]
             yield "\n\n".join(parts)
         for name in names:
             yield f"## {name}: {name.split()[1]} connections, {what}\n\n{result_table(results, name, COLUMNS)}"
 
 
 def standing(names: Sequence[str], results: Results) -> str:
-    """Each number of ours as a multiple of that of the best peer, and which peer that is."""
+    """Each number of poorhttp as a multiple of that of the best peer which serves its clients, with the peer's name."""
     servers = {server for _, server in results}
     lines = [
         [name.split()[1], ours, *(_beside_best(results, name, ours, *compared) for compared in COMPARED.values())]
@@ -73,7 +80,12 @@ def standing(names: Sequence[str], results: Results) -> str:
 
 def _beside_best(results: Results, name: str, ours: str, column: str, best: Best) -> str:
     mine = _middle(results, (name, ours), column)
-    peers = {peer: value for peer in PEERS if (value := _middle(results, (name, peer), column)) is not None}
+    peers = {
+        peer: value
+        for peer in PEERS
+        if (value := _middle(results, (name, peer), column)) is not None
+        and all(serves(int(name.split()[1]), numbers) for numbers in results[name, peer].rounds)
+    }
     if mine is None or not peers:
         return ABSENT
     value = best(list(peers.values()))

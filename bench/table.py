@@ -132,7 +132,7 @@ def patterns(server: Server, setting: Setting, size: Size) -> dict[str, float]:
 
 
 def frameworks(server: Server, setting: Setting, size: Size) -> dict[str, float]:
-    """The same line of text by each of them."""
+    """One line of text, by each of the frameworks."""
     others = {
         name: replace(FLASK, name=name, module=f"{name}_page", needs=(name,)) for name in ("flask", "bottle", "falcon")
     }
@@ -145,7 +145,7 @@ def frameworks(server: Server, setting: Setting, size: Size) -> dict[str, float]
 def cookie(server: Server, setting: Setting, size: Size) -> dict[str, float]:
     """What reading a session from a signed cookie adds to a page, of the table and of Flask."""
     with_session = replace(TABLE, name="session")
-    flask = replace(FLASK, name="flask-session", module="flask_session", path="/login")
+    flask = replace(FLASK, name="flask-session", module="flask_cookie", path="/login")
     with ExitStack() as stack:
         turns = take_turns(
             {

@@ -1,13 +1,14 @@
 /* A load that counts for each client, which wrk does not: how many answers each got, and how long each request took.
  *
  * Every client asks again as soon as it has its answer, on a kept connection, or on a new one where the answer announced
- * its close. Some clients may send another request, of another kind; times are only kept of the first kind. When the
- * time is over nobody asks any more, but all wait for the answers that are due, so a request that starves has its time.
+ * its close. Some clients may send another kind of request; only of the first kind times are kept. When the time is over
+ * no client asks any more, but all wait for the answers that are due, so the time of a request that starves counts.
  * An answer must be 200 with the body that stdin gives; anything else ends the load. The body ends by Content-Length, by
  * its last chunk (RFC 9112 7.1), or, where the answer has neither, with the connection.
  *
- *     tally PORT|PATH SECONDS CLIENTS REQUEST OTHER_CLIENTS OTHER_REQUEST <BODY
+ *     tally PORT|PATH SECONDS CLIENTS REQUEST|@FILE OTHER_CLIENTS OTHER_REQUEST <BODY
  *
+ * A file has several requests, each of them ended by a zero byte; the clients send them in turn, all the same answer due.
  * The server listens at a port of 127.0.0.1, or at the path of a unix socket, which has a slash.
  * It prints one line of JSON: answers of each client within the time, and percentiles (nearest rank) in milliseconds.
  */
@@ -45,6 +46,8 @@ static union {
 static socklen_t server_size;
 static char body[ANSWER_BYTES], decoded[ANSWER_BYTES];
 static size_t body_size;
+static char *in_turn; /* requests of a file, each ended by a zero byte; NULL: there is none */
+static size_t in_turn_size, next_in_turn;
 static double *times; /* milliseconds */
 static size_t timed, room;
 
@@ -77,8 +80,25 @@ static void set_server(const char *where)
     server_size = sizeof server.local;
 }
 
+static void read_requests(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file || fseek(file, 0, SEEK_END) < 0)
+        fail("cannot read the file of requests; its name has bytes", (long)strlen(path));
+    in_turn_size = (size_t)ftell(file);
+    rewind(file);
+    in_turn = malloc(in_turn_size + 1);
+    if (!in_turn_size || fread(in_turn, 1, in_turn_size, file) != in_turn_size || in_turn[in_turn_size - 1])
+        fail("the file of requests does not end with a zero byte; its bytes", (long)in_turn_size);
+    fclose(file);
+}
+
 static void ask(struct client *c)
 {
+    if (in_turn && c->is_timed) {
+        c->request = in_turn + next_in_turn;
+        next_in_turn = (next_in_turn + strlen(c->request) + 1) % in_turn_size;
+    }
     c->asked = now();
     c->have = 0;
     c->is_waiting = true;
@@ -224,7 +244,7 @@ static void print_answers(const char *name, int from, int to)
 int main(int argc, char **argv)
 {
     if (argc != 7) {
-        fprintf(stderr, "usage: tally PORT|PATH SECONDS CLIENTS REQUEST OTHER_CLIENTS OTHER_REQUEST <BODY\n");
+        fprintf(stderr, "usage: tally PORT|PATH SECONDS CLIENTS REQUEST|@FILE OTHER_CLIENTS OTHER_REQUEST <BODY\n");
         return 2;
     }
     int first = atoi(argv[3]);
@@ -233,6 +253,8 @@ int main(int argc, char **argv)
     body_size = fread(body, 1, sizeof body, stdin);
     clients = calloc((size_t)count, sizeof *clients);
     epoll = epoll_create1(0);
+    if (argv[4][0] == '@')
+        read_requests(argv[4] + 1);
     for (int i = 0; i < count; i++) {
         clients[i].fd = -1;
         clients[i].is_timed = i < first;

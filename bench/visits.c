@@ -2,11 +2,13 @@
  *
  * Each request has a connection and, in the parallel test, a thread of its own. Three moments are taken: just before
  * connect(), after 15 bytes (a status line, `HTTP/1.0 200 OK`) and at the end of the connection. `arrived` is when the
- * kernel had those 15 bytes: what lies between it and `ans` is the client's wait for its own core. Opening the socket,
- * comparing the page and closing lie outside of these times, but within the time of the test.
+ * kernel had these 15 bytes, or the last of the bytes that were read together with them: from then until `ans` the
+ * client waits for its own core. Opening the socket, comparing the page and closing lie outside of these times, but
+ * within the time of the test.
  *
  * An answer is right if its status is 200 and its page is what stdin gives, where a byte 0 stands for any byte. Only
- * right answers count in the means. The parallel test ends early when LIMIT requests have no answer yet.
+ * right answers count in the means. The parallel test ends early when LIMIT requests have no answer yet. If the client
+ * itself lacks a descriptor, a port or a thread, that is no fault of the server: the test ends with status 1.
  *
  *     visits serial PORT PATH SECONDS <PAGE
  *     visits parallel PORT PATH SECONDS EACH LIMIT <PAGE
@@ -53,8 +55,16 @@ static double now(clockid_t clock)
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
+static void fail(const char *what)
+{
+    fprintf(stderr, "no %s for request %ld: %s\n", what, started, strerror(errno));
+    _exit(1);
+}
+
 static enum outcome fault(void)
 {
+    if (errno == EADDRNOTAVAIL)
+        fail("port");
     if (errno == ECONNREFUSED)
         return REFUSED;
     return errno == EAGAIN || errno == EINPROGRESS ? SILENT : RESET; /* by SO_RCVTIMEO and SO_SNDTIMEO */
@@ -64,13 +74,15 @@ static int open_socket(void)
 {
     struct timeval patience = {.tv_sec = PATIENCE};
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        fail("descriptor");
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
     return fd;
 }
 
-/* As recv(); `when` becomes the time at which the last of these bytes arrived, by CLOCK_REALTIME. */
+/* As recv(); `when` becomes the time of CLOCK_REALTIME at which the last of these bytes arrived. */
 static ssize_t receive(int fd, char *to, size_t size, double *when)
 {
     union {
@@ -156,7 +168,7 @@ static void *visit(void *unused)
 {
     struct visit v = {0};
     int fd = open_socket();
-    v.outcome = fd < 0 ? fault() : ask(fd, &v);
+    v.outcome = ask(fd, &v);
     account(&v);
     close(fd);
     return unused;
@@ -178,7 +190,7 @@ static void serial(double end)
     }
 }
 
-/* Whether so many could be started without there being more than the limit. */
+/* Start so many requests; false if `limit` requests have no answer yet, and so not all were started. */
 static bool start(int count, int limit)
 {
     pthread_attr_t attributes;
@@ -193,15 +205,14 @@ static bool start(int count, int limit)
         pthread_mutex_unlock(&lock);
         if (is_full)
             return false;
-        if (pthread_create(&thread, &attributes, visit, NULL)) {
-            fprintf(stderr, "cannot start thread %ld\n", started);
-            exit(1);
-        }
+        errno = pthread_create(&thread, &attributes, visit, NULL);
+        if (errno)
+            fail("thread");
     }
     return true;
 }
 
-/* Whether the test lasted to its end. */
+/* Start `each` requests every second; false if the test ended early. */
 static bool parallel(double begin, int seconds, int each, int limit)
 {
     for (int second = 0; second < seconds; second++) {

@@ -1,7 +1,7 @@
-"""The clients of the article of 2010, run: one request after another, and many at once each second (visits.c).
+"""Runs the clients of the article of 2010 (visits.c): one request after another, and many at once each second.
 
-Knows the numbers that they give and when these are no result; knows no server. The bench itself is pinned to the
-load's core, and so is what it starts here.
+Knows what their numbers mean and when they are no result; knows no server. The bench itself is pinned to the load's
+core, and so is what it starts here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FAULTS = ("refused", "reset", "silent", "status", "wrong")
 
 
 def serial(port: int, path: str, page: bytes, seconds: float) -> dict[str, float]:
-    """One request after another for so many seconds; gives what `parse` gives."""
+    """One request after another for so many seconds; the numbers of `parse`."""
     return parse(_run(["serial", str(port), path, str(seconds)], page, seconds))
 
 
@@ -32,28 +32,28 @@ def parallel(
     each: int = EACH,
     limit: int = LIMIT,
 ) -> dict[str, float]:
-    """`each` requests at once each second, a thread for each one; seconds are rounded to whole ones."""
+    """`each` requests at once every second, each in a thread; the numbers of `parse`. seconds: rounded to full ones."""
     whole = max(1, round(seconds))
     return parse(_run(["parallel", str(port), path, str(whole), str(each), str(limit)], page, whole))
 
 
 def burst(port: int, path: str, page: bytes, count: int) -> dict[str, float]:
-    """So many requests at once; waits for all of them."""
+    """So many requests at once; waits for all of them. The numbers of `parse`."""
     return parse(_run(["burst", str(port), path, str(count)], page, 0))
 
 
 def parse(text: str) -> dict[str, float]:
-    """What a client printed, by the article's names: `ans t`, `res t` in seconds, and `ans/s`, `res/s`, `real/s`.
+    """What a client printed, by the article's names: `ans t` and `res t` in seconds, and `ans/s`, `res/s`, `real/s`.
 
-    `arrived` is `ans t` without the client's wait for its own core, `client us` the CPU of the client for a request in
-    microseconds, `p50` and `p99` those of `ans t` in milliseconds. Raises Failure where no answer was right, and
-    where more than one of a thousand was a fault.
+    `arrived` is `ans t` without the client's wait for its own core, in seconds; `client us` the client's CPU for a
+    request, in microseconds; `p50` and `p99` percentiles of the times whose mean is `ans t`, in milliseconds. Raises
+    Failure where no answer was right, and where more than one in a thousand was a fault.
     """
     data = json.loads(text)
     right, kinds = data["right"], {kind: data[kind] for kind in FAULTS if data[kind]}
     errors = sum(kinds.values())
     if not right or errors > right * TOLERATED:
-        told = ", ".join(f"{count:,} {kind}" for kind, count in {**kinds, "unfinished": data["unfinished"]}.items())
+        told = ", ".join(f"{count:,} {kind}" for kind, count in (kinds | {"unfinished": data["unfinished"]}).items())
         raise Failure(f"{right:,} of {data['started']:,} answers were right; {told}")
     return {
         "ans t": data["ans"], "res t": data["res"], "ans/s": 1 / data["ans"], "res/s": 1 / data["res"],

@@ -6,6 +6,7 @@ A target is a formula over rows, so targets are Python: a test checks that the r
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -29,16 +30,16 @@ class Workload:
     connections: int = 64
     threads: int = 1
     our_threads: int = 0  # of poorhttp's `threading`, where it has another number
-    processes: int = 1  # of the servers with a supervisor; poorhttp's `forking` has 4
+    processes: int = 1  # of the servers that can start several; poorhttp's `forking` has 4
     pipeline: int = 1
     close: bool = False
     request_body: int = 0  # bytes
-    cookie: str = ""  # that the client sends
+    cookie: str = ""  # which the client sends
     probe: bool = False  # not wrk, but single requests while all threads but one are blocked
     tally: bool = False  # not wrk, but tally.c, which counts what each client gets
     unix: bool = False  # over a unix socket (with tally)
     long: int = 0  # more clients, that ask for /long (with tally)
-    needs: tuple[str, ...] = ()  # what the application imports, as pip knows it
+    needs: tuple[str, ...] = ()  # packages that the application imports, by pip's names
 
     def terms(self) -> str:
         """The conditions, for the heading of a table."""
@@ -66,7 +67,7 @@ def read(path: Path = FILE) -> dict[str, Workload]:
 
 
 def answer(text: str) -> bytes | None:
-    """What `answer` of a workload means."""
+    """The body that the key `answer` means; None: what the application gives."""
     if found := re.fullmatch(r"(.) \* (\d+)", text):
         return found[1].encode() * int(found[2])
     return None if text == "of the application" else text.encode()
@@ -75,7 +76,7 @@ def answer(text: str) -> bytes | None:
 WORKLOADS = read()
 START = WORKLOADS.pop("start")  # of the command `start`; all others are of `cost`
 THREADED_PEERS = tuple(name for name in members("computing") if name not in OURS)
-PEERS = ("bjoern", "waitress", "pyuwsgi")  # that can do every row of `cost`
+PEERS = ("bjoern", "waitress", "pyuwsgi")  # which can do every row that they are compared in
 TCP, UNIX = "TCP", "unix sockets"
 Row = tuple[str, str]  # workload, server
 
@@ -94,7 +95,8 @@ class Target:
     limit: float
     unit: str = "x"
     over: tuple[Row, ...] = ()
-    leaves_out_failed: bool = False  # rows of `over` that have no number; else they void the target
+    leaves_out_failed: bool = False  # ignore rows of `over` that have no number; else the target has no number either
+    serves: Callable[[Mapping[str, float]], bool] | None = None  # ignore rows of `over` with a round that does not
 
 
 # fmt: off
@@ -119,7 +121,7 @@ COST = (
            over=(("flask", "single"),)),
     Target("Flask, p99: threading / single", ("flask", "threading"), "p99", "<=", 1.4, over=(("flask", "single"),)),
     *(Target(f"{what}, p99: threading / the best threaded peer", (name, "threading"), "p99", "<=", limit,
-             over=tuple((name, peer) for peer in THREADED_PEERS))
+             over=tuple((name, peer) for peer in THREADED_PEERS), leaves_out_failed=True)
       for what, name, limit in (
           ("Flask", "flask", 0.8), ("Django", "django", 0.8), ("1 ms of Python", "compute", 1.0))),
     *(Target(f"{what}, CPU per request: single / the best of {', '.join(PEERS)}", (name, "single"), "cpu", "<=", 1.0,

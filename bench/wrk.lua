@@ -1,5 +1,6 @@
--- wrk's side of a workload: arguments are the pipelining depth and the bytes of the request body; the result is one
--- line of JSON. Without pipelining no Lua runs during the measurement: the one request is formatted beforehand.
+-- wrk's side of a workload: arguments are the pipelining depth, the bytes of the request body, and perhaps a file with
+-- a cookie on each line, which requests take in turns, each with its number behind the path. The result is one line of
+-- JSON. Without cookies and pipelining no Lua runs during the measurement: the one request is formatted beforehand.
 function init(args)
   local depth, body = tonumber(args[1]), tonumber(args[2])
   if body > 0 then
@@ -8,6 +9,17 @@ function init(args)
   if depth > 1 then
     local batch = string.rep(wrk.format(), depth)
     request = function() return batch end
+  end
+  if args[3] then
+    local cookies, sent = {}, 0
+    for line in io.lines(args[3]) do
+      cookies[#cookies + 1] = line
+    end
+    request = function()
+      sent = sent + 1
+      wrk.headers["Cookie"] = cookies[sent % #cookies + 1]
+      return wrk.format(nil, wrk.path .. sent)
+    end
   end
 end
 

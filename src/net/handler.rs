@@ -11,6 +11,7 @@ use crate::http::head::RequestHead;
 use crate::http::response::Asked;
 use crate::net::clock::Pulse;
 use crate::net::connections::outbox::Outbox;
+use crate::net::connections::pusher::Pusher;
 use crate::net::connections::spool::Body;
 use crate::net::connections::transport::Transport;
 use crate::net::proxies::peer::Peer;
@@ -25,6 +26,8 @@ pub struct Thread<S> {
     pub pulse: Pulse,
     /// The time of a stop is over: every thread is to return from its run.
     pub finished: Arc<AtomicBool>,
+    /// Sends what the kernel is told to keep for more.
+    pub pusher: Pusher,
     /// What the handler keeps for this thread.
     pub state: S,
 }

@@ -18,6 +18,14 @@ pub fn share() {
     }
 }
 
+/// Let large blocks use the pages again of those that were freed. By itself the allocator of glibc gets a block of more
+/// than 128 KiB from the system, which zeroes its pages, and gives the end of the heap back as soon as that much is free
+/// there. Both bounds rise when a block from the system is freed: to its size and to twice that (mallopt(3)).
+pub fn keep() {
+    #[cfg(target_env = "gnu")]
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(SPARED / 4)));
+}
+
 /// Make room for `more` bytes in a buffer, by a quarter where Vec would double it: thousands of such buffers may wait at
 /// once. `whole`: the length that the buffer will have in the end, if that is known.
 pub fn grow(buffer: &mut Vec<u8>, more: usize, whole: Option<usize>) {

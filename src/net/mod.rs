@@ -4,7 +4,7 @@
 //!
 //! Its parts know each other one way, and a test holds that: `threads` -> `watch` -> `events` -> `connections` ->
 //! `shared` -> `handler` -> `lifecycle` -> `report` -> `proxies` -> `clock`, `heap`, `lock`, `panics`. `handler` also
-//! names what a request and its answer are made of: `connections::{outbox, spool, transport}`, which know none of these.
+//! names what a request and its answer are made of: `connections::{outbox, pusher, spool, transport}`, which know none of these.
 
 pub mod clock;
 pub mod connections;

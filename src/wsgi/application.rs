@@ -17,6 +17,7 @@ use pyo3::types::PyIterator;
 use super::environ::{Environ, EnvironBuilder};
 use super::error_log::{ErrorLog, RequestLabel, utc_offset};
 use super::exchange::Exchange;
+use super::file_wrapper::FileClasses;
 use super::iteration::{Progress, iterate, take_body};
 use super::last_environ::LastEnviron;
 use super::late_call;
@@ -39,6 +40,7 @@ pub struct Application {
     report: Option<Py<PyAny>>,
     environs: EnvironBuilder,
     settings: AnswerSettings,
+    file_classes: FileClasses,
     /// For the life of the process, as other threads look at them.
     threads: Vec<&'static ServingThread>,
     /// This process is a child that the application forked.
@@ -85,7 +87,8 @@ impl Application {
         threads: usize,
     ) -> Self {
         let threads = (0..threads).map(|_| &*Box::leak(Box::default())).collect();
-        Self { app, status, log, report, environs, settings, threads, is_forked: AtomicBool::new(false) }
+        let (file_classes, is_forked) = (FileClasses::default(), AtomicBool::new(false));
+        Self { app, status, log, report, environs, settings, file_classes, threads, is_forked }
     }
 
     /// Note that this process is a child that the application forked: from now on it sends nothing.
@@ -251,7 +254,9 @@ impl Handler for Application {
                 // An environ that is not used again goes now, with what the application put into it.
                 let environ = environ.ok().and_then(Environ::if_unaltered);
                 let taken = match &returned {
-                    Ok(returned) => take_body(&exchange, returned, request.transport, request.thread),
+                    Ok(returned) => {
+                        take_body(&exchange, returned, &self.file_classes, request.transport, request.thread)
+                    }
                     Err(error) => Err(error.clone_ref(py)),
                 };
                 thread.forget_interrupt();

@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyString};
 
 use super::fields::FieldVariables;
 use super::file_wrapper::FileWrapper;
-use super::input::{EmptyInput, Inputs};
+use super::input::{Inputs, MemoryInput};
 use super::last_environ::{LastEnviron, changes, is_short};
 use super::url;
 use crate::net::connections::spool::Body;
@@ -113,7 +113,7 @@ impl EnvironBuilder {
 fn template(
     address: Option<SocketAddr>,
     common: &Bound<'_, PyDict>,
-    input: &Bound<'_, EmptyInput>,
+    input: &Bound<'_, MemoryInput>,
 ) -> PyResult<Py<PyDict>> {
     let py = common.py();
     let environ = common.copy()?;

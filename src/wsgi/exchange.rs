@@ -83,7 +83,7 @@ impl Exchange {
 
     /// Note a sign of life of the application.
     pub fn beat(&self) {
-        self.pulse.iter().copied().for_each(clock::Pulse::beat);
+        self.pulse.map(clock::Pulse::beat);
     }
 
     /// Raise RuntimeError unless the request of this turn still goes on.

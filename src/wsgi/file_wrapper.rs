@@ -4,12 +4,15 @@
 //! Knows which files the kernel can send. Does not send them.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 
 use pyo3::exceptions::{PyAttributeError, PyException};
 use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use rustix::fs::fstat;
 
+use super::open_file::is_regular;
 use crate::net::connections::outbox::FileRange;
 use crate::net::events::listener::duplicate;
 
@@ -41,12 +44,12 @@ impl FileWrapper {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let block = self.filelike.bind(py).call_method1("read", (self.block_size,))?;
+        let block = self.filelike.bind(py).call_method1(intern!(py, "read"), (self.block_size,))?;
         Ok(if block.len()? == 0 { None } else { Some(block) })
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        match self.filelike.bind(py).call_method0("close") {
+        match self.filelike.bind(py).call_method0(intern!(py, "close")) {
             Err(error) if error.is_instance_of::<PyAttributeError>(py) => Ok(()),
             other => other.map(|_| ()),
         }
@@ -58,8 +61,8 @@ impl FileWrapper {
     /// descriptor, its methods raise an Exception, or it is small and has no blocks on a disk, which may mean that its
     /// content is made while it is read and that its size says nothing (/proc, /sys). Other exceptions, such as
     /// RequestTimeout, are raised.
-    pub fn range(&self, py: Python<'_>) -> PyResult<Option<FileRange>> {
-        match numbers(self.filelike.bind(py)) {
+    pub fn range(&self, py: Python<'_>, classes: &FileClasses) -> PyResult<Option<FileRange>> {
+        match classes.numbers(self.filelike.bind(py)) {
             Ok(numbers) => Ok(numbers.and_then(|(descriptor, offset)| rest_of(descriptor, offset))),
             Err(error) if error.is_instance_of::<PyException>(py) => Ok(None),
             Err(error) => Err(error),
@@ -67,33 +70,62 @@ impl FileWrapper {
     }
 }
 
-/// The descriptor of a file, and the position of its next byte.
-fn numbers(filelike: &Bound<'_, PyAny>) -> PyResult<Option<(i32, u64)>> {
-    if !is_plain(filelike)? {
-        return Ok(None);
+/// The classes of files whose `read` gives the bytes of the file: not so for text, or for a file that is decompressed.
+/// They are imported once.
+pub struct FileClasses(PyOnceLock<Classes>);
+
+struct Classes {
+    file_io: Py<PyAny>,
+    buffered_reader: Py<PyAny>,
+    buffered_random: Py<PyAny>,
+}
+
+impl Default for FileClasses {
+    fn default() -> Self {
+        Self(PyOnceLock::new())
     }
-    // A BufferedRandom may hold bytes that are not in the file yet.
-    filelike.call_method0("flush")?;
-    Ok(Some((filelike.call_method0("fileno")?.extract()?, filelike.call_method0("tell")?.extract()?)))
+}
+
+impl FileClasses {
+    fn get(&self, py: Python<'_>) -> PyResult<&Classes> {
+        self.0.get_or_try_init(py, || {
+            let io = py.import("io")?;
+            let class = |name| io.getattr(name).map(Bound::unbind);
+            Ok(Classes {
+                file_io: class("FileIO")?,
+                buffered_reader: class("BufferedReader")?,
+                buffered_random: class("BufferedRandom")?,
+            })
+        })
+    }
+
+    /// The descriptor of a file of such a class, and the position of its next byte.
+    fn numbers(&self, filelike: &Bound<'_, PyAny>) -> PyResult<Option<(i32, u64)>> {
+        let (py, class) = (filelike.py(), filelike.get_type());
+        let Classes { file_io, buffered_reader, buffered_random } = self.get(py)?;
+        let raw = if class.is(buffered_reader) {
+            filelike.getattr(intern!(py, "raw"))?
+        } else if class.is(buffered_random) {
+            // It may hold bytes that are not in the file yet.
+            filelike.call_method0(intern!(py, "flush"))?;
+            filelike.getattr(intern!(py, "raw"))?
+        } else if class.is(file_io) && filelike.call_method0(intern!(py, "readable"))?.is_truthy()? {
+            filelike.clone()
+        } else {
+            return Ok(None);
+        };
+        if !raw.get_type().is(file_io) {
+            return Ok(None);
+        }
+        let descriptor = raw.call_method0(intern!(py, "fileno"))?.extract()?;
+        Ok(Some((descriptor, filelike.call_method0(intern!(py, "tell"))?.extract()?)))
+    }
 }
 
 fn rest_of(descriptor: i32, offset: u64) -> Option<FileRange> {
     let file = File::from(duplicate(descriptor).ok()?);
-    let facts = file.metadata().ok().filter(|facts| facts.is_file() && (facts.blocks() > 0 || facts.len() > SMALL))?;
-    Some(FileRange { file, offset, left: facts.len().saturating_sub(offset), is_short: false })
-}
-
-/// Whether `read` gives the bytes of the file: not so for text, or for a file that is decompressed.
-fn is_plain(filelike: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let io = filelike.py().import("io")?;
-    let raw = if filelike.get_type().is(&io.getattr("FileIO")?) {
-        filelike.clone()
-    } else if filelike.get_type().is(&io.getattr("BufferedReader")?)
-        || filelike.get_type().is(&io.getattr("BufferedRandom")?)
-    {
-        filelike.getattr("raw")?
-    } else {
-        return Ok(false);
-    };
-    Ok(raw.get_type().is(&io.getattr("FileIO")?) && raw.call_method0("readable")?.is_truthy()?)
+    let facts = fstat(&file).ok().filter(is_regular)?;
+    let size = u64::try_from(facts.st_size).unwrap_or(0);
+    let is_on_disk = facts.st_blocks > 0 || size > SMALL;
+    is_on_disk.then(|| FileRange { file, offset, left: size.saturating_sub(offset), is_short: false })
 }

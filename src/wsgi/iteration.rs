@@ -9,15 +9,20 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
 use super::exchange::Exchange;
-use super::file_wrapper::FileWrapper;
+use super::file_wrapper::{FileClasses, FileWrapper};
 use super::open_file::FileBody;
 use super::start_response::type_name;
-use crate::net::connections::outbox::{FileRange, Flushed};
+use crate::net::connections::outbox::{FileRange, Flushed, Outbox};
+use crate::net::connections::pusher::{Pushed, Pusher};
 use crate::net::connections::transport::Transport;
 use crate::net::handler::Thread;
 
 /// Bytes that one answer takes from the application before other answers have their turn.
 const BURST: usize = 1024 * 1024;
+/// Longest block that waits for the next one to share a packet with it.
+const SHORT: usize = 4096;
+/// As many blocks as come in one tick of the clock, of 1 to 10 ms, without one of them waiting.
+const ONE_BY_ONE: u32 = 8;
 
 /// How far a body was taken.
 pub enum Progress {
@@ -34,6 +39,7 @@ pub enum Progress {
 pub fn take_body<'py, S>(
     exchange: &Bound<'py, Exchange>,
     returned: &Bound<'py, PyAny>,
+    classes: &FileClasses,
     transport: &Transport,
     thread: &Thread<S>,
 ) -> PyResult<(Progress, Option<Bound<'py, PyIterator>>)> {
@@ -42,7 +48,7 @@ pub fn take_body<'py, S>(
         return Ok((Progress::Finished, None));
     }
     if let Ok(wrapper) = returned.cast_exact::<FileWrapper>()
-        && let Some(progress) = take_file(exchange, || wrapper.try_borrow()?.range(wrapper.py()), transport)?
+        && let Some(progress) = take_file(exchange, || wrapper.try_borrow()?.range(wrapper.py(), classes), transport)?
     {
         return Ok((progress, None));
     }
@@ -98,8 +104,8 @@ fn take_file(
     }))
 }
 
-/// Take blocks. Each is sent before the next is asked for (PEP 3333, "Buffering and Streaming"). `total`: the length of
-/// the body, if all of it is here.
+/// Take blocks. Each is sent before the next is asked for, or within a millisecond where many follow each other quickly
+/// (PEP 3333, "Buffering and Streaming"). `total`: the length of the body, if all of it is here.
 pub fn iterate<'py, S>(
     exchange: &Bound<'py, Exchange>,
     iterator: &Bound<'py, PyIterator>,
@@ -107,7 +113,7 @@ pub fn iterate<'py, S>(
     transport: &Transport,
     thread: &Thread<S>,
 ) -> PyResult<Progress> {
-    let mut taken = 0;
+    let (mut taken, mut blocks) = (0, Blocks::new(transport, &thread.pusher));
     for block in iterator {
         let block = block?;
         let block = block.cast::<PyBytes>().map_err(|_| {
@@ -117,7 +123,7 @@ pub fn iterate<'py, S>(
             // No sign of life: an application that gives nothing but empty blocks must be late some time.
             continue;
         }
-        thread.pulse.beat();
+        let now = thread.pulse.beat();
         let mut exchange = exchange.try_borrow_mut()?;
         if !exchange.is_committed() {
             exchange.commit(total)?;
@@ -126,7 +132,8 @@ pub fn iterate<'py, S>(
         if exchange.is_bodiless() || exchange.overrun {
             return Ok(Progress::Finished);
         }
-        if total.is_none() && exchange.outbox.flush(transport) == Flushed::Broken || exchange.outbox.is_broken() {
+        let outbox = &mut exchange.outbox;
+        if outbox.is_broken() || total.is_none() && blocks.send(outbox, now) == Flushed::Broken {
             return Ok(Progress::Gone);
         }
         // The first block is perhaps the only one, and what is here as a whole needs nothing more of the application.
@@ -141,6 +148,36 @@ pub fn iterate<'py, S>(
         exchange.commit(Some(0))?;
     }
     Ok(Progress::Finished)
+}
+
+/// The blocks of one turn, on their way to the client.
+struct Blocks<'a> {
+    transport: &'a Transport,
+    pusher: &'a Pusher,
+    /// The tick of the clock in which the last block came.
+    tick: u64,
+    /// How many came in it.
+    count: u32,
+    pushed: Option<Pushed>,
+}
+
+impl<'a> Blocks<'a> {
+    fn new(transport: &'a Transport, pusher: &'a Pusher) -> Self {
+        Self { transport, pusher, tick: 0, count: 0, pushed: None }
+    }
+
+    /// Send the block that came `now` and is in the outbox. Most of what a short block costs is its packet, here and at
+    /// the client.
+    fn send(&mut self, outbox: &mut Outbox, now: u64) -> Flushed {
+        self.count = if now == self.tick { self.count + 1 } else { 1 };
+        self.tick = now;
+        if self.count <= ONE_BY_ONE || !(1..=SHORT).contains(&outbox.unsent()) {
+            return outbox.flush(self.transport);
+        }
+        let flushed = outbox.flush_more(self.transport);
+        self.pushed.get_or_insert_with(|| self.pusher.watch(self.transport)).push_soon();
+        flushed
+    }
 }
 
 /// A wrong value, for a message. Not `repr()`: it is code of the application, and may be of any length.

@@ -159,7 +159,8 @@ fn open(path: &[u8], resolve: ResolveFlags) -> rustix::io::Result<(File, Stat)> 
     Ok((file, facts))
 }
 
-fn is_regular(facts: &Stat) -> bool {
+/// Whether these are the facts of a regular file.
+pub fn is_regular(facts: &Stat) -> bool {
     rustix::fs::FileType::from_raw_mode(facts.st_mode).is_file()
 }
 

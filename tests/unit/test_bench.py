@@ -19,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import client, launch, load, measure, proc, record, report, robust, sessions, stores, table
+from bench import client, launch, load, measure, proc, record, report, robust, servers, sessions, stores, table
 from bench.__main__ import with_before
 from bench.client import Failure
 from bench.report import Result
@@ -80,6 +80,14 @@ def test_spread_is_none_for_a_single_round() -> None:
 def test_verdict_on_the_limit(sense: str, value: float, expected: str) -> None:
     target = Target("text", ("w", "s"), "p99", sense, 10)
     assert expected == report.verdict(target, {("w", "s"): rounds("p99", value)})
+
+
+def test_what_must_never_happen_counts_in_each_round() -> None:
+    results = {("w", "s"): rounds("errors", 0, 0, 7), ("w", "other"): rounds("errors", 1, 1, 1)}
+    target = Target("text", ("w", "s"), "errors", "<=", 0)
+    assert report.measured(target, results) == 7 and report.verdict(target, results) == "MISSED"
+    assert report.measured(replace(target, limit=1), results) == 0
+    assert report.measured(replace(target, over=(("w", "other"),)), results) == 0
 
 
 def test_one_failed_round_is_a_failure_and_no_number() -> None:
@@ -330,6 +338,28 @@ def test_pages_are_compared_within_a_turn() -> None:
     assert table.middles(taken) == {"mine": 20, "other": 10}
     assert table.times(taken, "mine", "other") == 2
     assert table.added(taken, "mine", "other") == 10 and table.added(taken, "mine", "other", "wall") == 20
+
+
+CLOSES = """
+import socket, sys, threading, time
+def serve(sock):
+    with sock:
+        while sock.recv(4096):
+            sock.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 13\\r\\n\\r\\nHello, World!")
+            threading.Timer(0.3, sock.shutdown, (socket.SHUT_RDWR,)).start()
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+"""
+
+
+def test_connections_that_the_server_closes_are_not_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "SETTLE", 0.4)
+    monkeypatch.setattr(measure, "allow_descriptors", lambda _: 0)  # it is of this process, which has other tests
+    server = servers.Server("closing", ("{python}", "-c", CLOSES, "{port}"), (), "")
+    setting = launch.Setting(peers=sys.executable, work=tmp_path)
+    with pytest.raises(Failure, match="holds only 0 of 3 idle connections"):
+        measure.idle(server, setting, 0.1, 3)
 
 
 def test_the_client_sends_its_cookie() -> None:

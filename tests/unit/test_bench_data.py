@@ -115,6 +115,18 @@ def test_each_group_has_members_and_is_asked_for() -> None:
         assert re.search(rf'members\("{group}"\)|^servers = .*\b{group}\b', code, re.MULTILINE), group
 
 
+def test_no_peer_keeps_a_limit_that_others_had_raised() -> None:
+    """Of those whose default is below the 10,000 connections of `sweep` and of `idle`."""
+    limited = ("granian", "waitress", "cheroot", "gthread", "gevent", "peregrine", "weft", "cherrypy")
+    assert [name for name in limited if "16384" not in " ".join(SERVERS[name].command)] == []
+
+
+def test_peers_that_can_start_several_processes_are_told_how_many() -> None:
+    able = ("fastwsgi", "granian", "gunicorn", "gthread", "gevent", "peregrine", "freastal", "fastpysgi", "weft",
+            "m0serve", "socketify", "mod-wsgi", "uwsgi", "uwsgi-http")  # fmt: skip
+    assert [name for name in able if "{processes}" not in " ".join(SERVERS[name].command)] == []
+
+
 def test_our_servers_are_those_that_the_program_poorhttp_runs() -> None:
     assert OURS == ("single", "threading", "forking")
 

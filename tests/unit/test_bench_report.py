@@ -72,13 +72,13 @@ def made(directory: Path) -> tuple[str, str]:
     return html.read_text(), markdown.read_text()
 
 
-@pytest.mark.parametrize("path", sorted(RECORDS.rglob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(RECORDS.rglob("*.json")), ids=runs.identity)
 def test_each_committed_record_is_read(path: Path) -> None:
     run = runs.read(path)
     assert run.results and run.command in COMMANDS and re.fullmatch(r"3\.\d+", run.python)
     assert (
-        f"[{path.stem}]" in (RECORDS / pages.MARKDOWN).read_text()
-        or f"- {path.stem}: " in (RECORDS / pages.MARKDOWN).read_text()
+        f"[{runs.identity(path)}]" in (RECORDS / pages.MARKDOWN).read_text()
+        or f"- {runs.identity(path)}: " in (RECORDS / pages.MARKDOWN).read_text()
     ), "write the report anew: python -m bench report"
 
 
@@ -129,7 +129,7 @@ def test_a_record_without_rows_is_named_and_shows_nothing(tmp_path: Path) -> Non
     pytest.importorskip("matplotlib")
     write(tmp_path, "empty", [])
     html, markdown = made(tmp_path)
-    assert "- empty: has no rows" in markdown and "No run has a peer." in html
+    assert f"- {tmp_path.name}/empty: measured nothing" in markdown and "No run has a peer." in html
     Tags(html)
 
 
@@ -153,13 +153,41 @@ def test_what_others_wrote_is_shown_as_it_stands(tmp_path: Path) -> None:
         assert "<script" not in chart.read_text()
 
 
+def replaced(directory: Path) -> dict[str, list[str]]:
+    """What newer records of the directory replace, without the directory's name."""
+    start = f"{directory.name}/"
+    found = runs.replaced(runs.read_all(directory))
+    return {name.removeprefix(start): [each.removeprefix(start) for each in newer] for name, newer in found.items()}
+
+
 def test_a_record_goes_when_newer_ones_have_its_rows_under_the_same_python(tmp_path: Path) -> None:
     write(tmp_path, "old", [row("single", 1), row("bjoern", 1)], "2026-01-01")
     write(tmp_path, "one", [row("single", 1)], "2026-01-02")
     write(tmp_path, "other", [row("bjoern", 1)], "2026-01-03", "3.13.0")
     assert runs.replaced(runs.read_all(tmp_path)) == {}
     write(tmp_path, "third", [row("bjoern", 1)], "2026-01-04")
-    assert runs.replaced(runs.read_all(tmp_path)) == {"old": ["third", "one"]}
+    assert replaced(tmp_path) == {"old": ["third", "one"]}
+
+
+def test_a_row_that_was_not_measured_replaces_none(tmp_path: Path) -> None:
+    write(tmp_path, "old", [row("single", 1), row("bjoern", 1)], "2026-01-01")
+    write(tmp_path, "new", [row("single", 1), row("bjoern", remark="not installed")], "2026-01-02")
+    assert runs.replaced(runs.read_all(tmp_path)) == {}
+    write(tmp_path, "newer", [row("bjoern", failure="ended")], "2026-01-03")
+    assert replaced(tmp_path) == {"old": ["newer", "new"]}
+
+
+def test_overviews_are_on_the_page_too(tmp_path: Path) -> None:
+    rows = [row("single", 1, workload="kept 100"), row("granian", 1, workload="kept 100")]
+    for name, python in (("x", "3.11.7"), ("y", "3.13.0")):
+        write(tmp_path, name, rows, python=python)
+        path = tmp_path / f"{name}.json"
+        path.write_text(path.read_text().replace("bench cost", "bench sweep"))
+    text, _ = made(tmp_path)
+    page = Tags(text)
+    assert len(page.ids) == len(set(page.ids))
+    assert "<summary>kept: kept connections</summary>" in text and "<summary>kept 100: 100 connections" in text
+    assert "As multiples of the best peer" in text and "1 x granian" in text
 
 
 def test_a_partial_record_replaces_nothing_and_decides_no_target(tmp_path: Path) -> None:
@@ -171,7 +199,7 @@ def test_a_partial_record_replaces_nothing_and_decides_no_target(tmp_path: Path)
     path.write_text(path.read_text().replace('"cpu": "a CPU"', '"cpu": "a CPU", "partial": "ended by Ctrl-C"'))
     assert runs.replaced(runs.read_all(tmp_path)) == {}
     html, markdown = made(tmp_path)
-    assert re.search(r"single / bare loop \| <= 1.12 x +\| 1 +\| met +\| whole", re.sub(" +", " ", markdown))
+    assert re.search(r"single / bare loop \| <= 1.12 x +\| 1 +\| met +\| \S+/whole", re.sub(" +", " ", markdown))
     assert "1 round; partial: ended before its end" in html and "partial: ended by Ctrl-C" in html
 
 
@@ -182,7 +210,8 @@ def test_each_peer_is_drawn_and_none_twice(tmp_path: Path) -> None:
     write(tmp_path, "again", [*bare, row("granian", 1)], "2026-01-03")
     write(tmp_path, "ours", bare, "2026-01-04")
     found = ranking.rankings(runs.read_all(tmp_path), "cost", {"hello": "a title"})
-    assert [(each.run.name, each.title) for each in found] == [("most", "a title"), ("new", "a title")]
+    names = [f"{tmp_path.name}/{name}" for name in ("most", "new")]
+    assert [(each.run.name, each.title) for each in found] == [(name, "a title") for name in names]
 
 
 @pytest.mark.parametrize(

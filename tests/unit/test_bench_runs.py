@@ -1,5 +1,6 @@
 """Long runs of the bench: how far they are, what is missing, what an interrupted one leaves, and how it goes on."""
 
+import argparse
 import contextlib
 import io
 import json
@@ -20,7 +21,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import launch, measure, progress, record, report
+from bench import __main__, launch, measure, progress, record, report, runs
 from bench.__main__ import resume
 from bench.client import Failure, Missing
 from bench.report import Result
@@ -119,6 +120,23 @@ def test_a_store_ends_with_a_bench_that_is_killed() -> None:
     assert not left
 
 
+LEAVES = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_server_is_ended_with_what_has_left_its_session() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", LEAVES], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as server:
+        child = psutil.Process(int(server.stdout.readline()))
+        launch.stop(server)
+    assert psutil.wait_procs([child], timeout=10)[1] == []
+
+
 def test_what_is_measured_already_is_not_measured_again(capsys: pytest.CaptureFixture[str]) -> None:
     results = {ROWS[0]: Result([{"rate": 1.0}]), ROWS[1]: Result([], ["dead"])}
     rows = [(row, lambda: {"rate": 2.0}) for row in ROWS]
@@ -137,6 +155,54 @@ def test_an_interrupted_run_keeps_what_it_has() -> None:
     with pytest.raises(KeyboardInterrupt):
         measure.take_turns([(ROWS[0], lambda: {"rate": 1.0}), (ROWS[1], interrupted)], 2, results)
     assert results == {ROWS[0]: Result([{"rate": 1.0}]), ROWS[1]: Result()}
+
+
+@pytest.mark.parametrize("fault", [subprocess.TimeoutExpired("x", 30), psutil.AccessDenied(1), OSError(5, "x")])
+def test_what_goes_wrong_in_a_measurement_is_a_failure_of_its_row(fault: Exception) -> None:
+    def broken() -> dict[str, float]:
+        raise fault
+
+    results = measure.take_turns([(ROWS[0], broken), (ROWS[1], lambda: {"rate": 1.0})], 1)
+    assert results[ROWS[0]].failures == [str(fault)] and results[ROWS[1]].rounds == [{"rate": 1.0}]
+
+
+def test_a_remark_of_one_round_stays() -> None:
+    told = iter(["ended early", ""])
+    results = measure.take_turns([(ROWS[0], lambda: {"rate": 1.0, "remark": next(told)})], 2)
+    assert results[ROWS[0]].remark == "ended early"
+
+
+def of_start(monkeypatch: pytest.MonkeyPatch, *rows: tuple[tuple[str, str], Callable[[], dict[str, float]]]) -> int:
+    """Run the bench's `start` with these rows; gives its exit status."""
+    monkeypatch.setattr(__main__, "SIGNALS", ())
+    monkeypatch.setattr(record, "surroundings", lambda *_: {**FACTS, "servers": {}})
+    monkeypatch.setitem(__main__.COMMANDS, "start", (lambda *_: iter(rows), lambda _: ["a section"], ()))
+    arguments = argparse.Namespace(command="start", quick=False, no_record=False, record=None, resume=None, rounds=1)
+    return __main__.run(arguments, launch.Setting())
+
+
+def test_a_fault_of_the_bench_leaves_what_was_measured(
+    records: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> dict[str, float]:
+        raise KeyError("nonsense")
+
+    assert of_start(monkeypatch, (ROWS[0], lambda: {"rate": 1.0}), (ROWS[1], broken), (ROWS[2], broken)) == 1
+    (path,) = records.glob("*/start-partial.json")
+    _, facts, results = record.read_partial(str(path))
+    assert facts["partial"] == "ended by KeyError('nonsense') after 1 of 3 measurements"
+    assert results[ROWS[0]].rounds == [{"rate": 1.0}]
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_run_of_nothing_is_refused(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Failure, match="nothing to measure"):
+        of_start(monkeypatch)
+    assert not records.exists()
+    for rounds in ("0", "-1"):
+        monkeypatch.setattr(sys, "argv", ["bench", "start", "--rounds", rounds])
+        with pytest.raises(SystemExit):
+            __main__.parse()
 
 
 def test_what_is_not_installed_is_a_remark_and_no_number() -> None:
@@ -179,21 +245,22 @@ def test_each_debian_package_that_a_message_names_is_installed_by_make() -> None
 def test_a_partial_record_is_read_as_it_was_written(records: Path) -> None:
     results = {ROWS[0]: Result([{"rate": 1.5}], ["dead"], "remark"), ROWS[1]: Result()}
     path = record.write("cost-partial", PARTIAL, results, "text")
-    assert record.read_partial(path.stem) == (path.with_suffix(".json"), PARTIAL, results)
+    assert record.read_partial(runs.identity(path)) == (path.with_suffix(".json"), PARTIAL, results)
     assert record.read_partial(str(path.with_suffix(".json")))[2] == results
     taken: dict[tuple[str, str], Result] = {row: Result() for row in ROWS}
     facts = {**FACTS, "date": "2026-11-29"}
-    assert resume(path.stem, facts, taken) == path.with_suffix(".json")
+    assert resume(runs.identity(path), facts, taken) == path.with_suffix(".json")
     assert list(taken) == ROWS and taken == {**results, ROWS[2]: Result()}
     assert facts["resumed"] == "begun 2026-11-28 10:00:00 +0000, ended by Ctrl-C after 1 of 4 measurements"
     record.remove(path)
-    assert not list(records.iterdir())
+    assert not list(records.rglob("*.*"))
 
 
 @pytest.mark.parametrize(
     ("facts", "rows", "what"),
     [
         ({**FACTS, "cpu": "two"}, ROWS, "cpu was one, and is two"),
+        ({**FACTS, "seconds": 5.0}, ROWS, "seconds was None, and is 5.0"),
         ({**FACTS, "servers": {"single": {"version": "2"}}}, ROWS, "single was .*'1'.*, and is .*'2'"),
         (FACTS, ROWS[1:], "has the row hello, single, which is not measured here; its command: python -m bench cost"),
     ],
@@ -201,7 +268,7 @@ def test_a_partial_record_is_read_as_it_was_written(records: Path) -> None:
 def test_a_record_that_does_not_fit_is_refused(facts: dict, rows: list, what: str, records: Path) -> None:
     path = record.write("cost-partial", PARTIAL, {ROWS[0]: Result([{"rate": 1.0}])}, "text")
     with pytest.raises(Failure, match=what):
-        resume(path.stem, facts, {row: Result() for row in rows})
+        resume(runs.identity(path), facts, {row: Result() for row in rows})
 
 
 @pytest.mark.parametrize(
@@ -256,16 +323,16 @@ def test_a_run_that_was_interrupted_is_resumed(signum: int, tmp_path: Path) -> N
     output, errors = first.communicate(timeout=30)
     assert first.returncode == 1 and "# start, PARTIAL" in output and "Traceback" not in errors
     assert "the same command goes on with --resume" in errors and not psutil.wait_procs(left, timeout=5)[1]
-    (path,) = records.glob("*-start-partial.json")
+    (path,) = records.glob("*/start-partial.json")
     data = json.loads(path.read_text())
     told = "Ctrl-C" if signum == signal.SIGINT else "SIGTERM"
     assert data["surroundings"]["partial"] in (
         f"ended by {told} after {count} of 2000 measurements" for count in (2, 3)
     )
-    second = run(records, "--rounds", "2", "--resume", path.stem)
+    second = run(records, "--rounds", "2", "--resume", f"{path.parent.name}/{path.stem}")
     output, errors = second.communicate(timeout=60)
     assert second.returncode in (0, 1) and "round 1 of 2" not in errors, errors
-    (path,) = records.glob("*.json")
+    (path,) = records.glob("*/*.json")
     data = json.loads(path.read_text())
-    assert path.stem.endswith("-start") and "partial" not in data["surroundings"]
+    assert path.stem == "start" and "partial" not in data["surroundings"]
     assert [len(row["rounds"]) for row in data["results"]] == [2, 2]

@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import os
 import random
+import re
 import socket
 import struct
 import subprocess
@@ -145,13 +147,15 @@ def test_tables_tell_how_far_ahead_and_why_not_there() -> None:
         return Result([{"rate": rate, "p99": 2.0, "unserved": unserved, "errors": 0, "alone": 1 << 20}])
 
     name = row_name("kept", 100)
-    results = {(name, "single"): numbers(110), (name, "bjoern"): numbers(100, 3), (name, "granian"): numbers(50),
+    results = {(name, "single"): numbers(110), (name, "bjoern"): numbers(100, 1), (name, "granian"): numbers(200, 2),
                (name, "weft"): Result([], ["cannot be imported"]), (name, "meinheld"): Result(remark="not installed"),
                (name, "bjoern-article"): numbers(500)}  # fmt: skip
     overview, rows = sweep_report.sections(results)
     assert overview.startswith("## kept: ") and rows.startswith("## kept 100: ")
-    assert "| 100         | single   | 1.10 x bjoern       | 1 x bjoern" in overview
-    assert "0; granian 0" in overview, "the one that has none unserved"
+    assert re.search(r"\| 100 +\| single +\| 1\.10 x bjoern +\| 1 x bjoern ", overview)
+    assert "granian 0" not in overview, "it leaves more than one client in a hundred unserved"
+    target = next(each for each in sweep_report.targets() if each.row == (name, "single") and each.column == "rate")
+    assert report.measured(target, results) == pytest.approx(1.1)
     assert "| weft           | failed |" in overview and "**FAILED** in 1 of 1 rounds: cannot be imported" in rows
     assert any("| meinheld " in line and "not installed" in line for line in rows.splitlines())
 
@@ -176,6 +180,25 @@ def test_wrk_without_a_result_is_a_failure() -> None:
     assert load.result_of_wrk(f"noise\nBENCH {json.dumps(of_wrk())}\n") == of_wrk()
     with pytest.raises(Failure, match="wrk gave no result: unable to connect"):
         load.result_of_wrk("unable to connect")
+
+
+@pytest.mark.parametrize(
+    ("printed", "reason"),
+    [("unable to connect", "wrk gave no result: unable to connect"),
+     (f"BENCH {json.dumps(of_wrk())}", r"wrk had ended before the kernel was asked for its clients, which was 0\.\d s late")],
+    ids=["dead", "late"],
+)  # fmt: skip
+def test_clients_are_looked_at_while_wrk_runs(printed: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = [sys.executable, "-c", f"print({printed!r})"]
+    monkeypatch.setattr(load, "wrk_command", lambda *_, **__: command)
+    with subprocess.Popen(["sleep", "60"]) as server, socket.create_server(("127.0.0.1", 0)) as listener:
+        try:
+            with pytest.raises(Failure, match=reason):
+                sweep.under_load(
+                    launch.Running(server, listener.getsockname()[1]), WORKLOADS["hello"], b"Hello, World!", 1
+                )
+        finally:
+            server.kill()
 
 
 def test_clients_without_an_answer_are_seen() -> None:
@@ -225,17 +248,43 @@ def test_a_server_that_needs_more_memory_is_killed_and_that_is_told(monkeypatch:
     assert not group.path.exists()
 
 
+@NEEDS_GROUP
+def test_what_is_left_in_a_group_is_ended_with_it() -> None:
+    with confine.limited() as group:
+        assert group
+        left = subprocess.Popen([*group.command(), "sleep", "60"], start_new_session=True)
+        deadline = time.monotonic() + 10
+        while str(left.pid) not in (group.path / "cgroup.procs").read_text().split():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    assert left.wait(10) == -9 and not group.path.exists()
+
+
 def test_without_a_control_group_nothing_is_limited_and_that_is_told(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()  # of version 1
     with confine.limited(tmp_path) as group:
         assert group is None
-    assert confine.fact(tmp_path) == "not limited: no control group can be written (the group has no limit of memory)"
+    assert confine.fact(tmp_path) == "not limited: no control group can be written (no group has a limit of memory)"
     assert not list(tmp_path.rglob("bench-*"))
+
+
+def test_a_group_that_cannot_limit_leaves_it_to_the_next_one_above(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As version 2 has it for the group of a login, whose own processes are in it."""
+    (tmp_path / "own").write_text("0::/user/login\n")
+    monkeypatch.setattr(confine, "OWN", tmp_path / "own")
+    (tmp_path / "user" / "login").mkdir(parents=True)
+    group = tmp_path / "user" / f"bench-{os.getpid()}"
+    group.mkdir()
+    (group / "memory.max").write_text("max")
+    assert confine._made(tmp_path) == confine.Group(group)
+    assert (group / "memory.max").read_text() == str(512 << 20) and not list((tmp_path / "user" / "login").iterdir())
 
 
 def test_a_group_that_a_killed_bench_has_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
-    parent = confine._parent(tmp_path)
+    _, parent = confine._own(tmp_path)
     abandoned, living = parent / "bench-99999999", parent / "bench-1"
     abandoned.mkdir()
     living.mkdir()

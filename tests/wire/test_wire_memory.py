@@ -5,7 +5,9 @@ Knows the sizes that are sent, and the memory of processes from outside. Knows n
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +92,35 @@ def test_what_is_held_is_about_all_that_it_takes_and_is_given_back(
     # Where it is little, what each thread and each connection needs beside it counts.
     assert max(sizes) <= 1.2 * live + 4 * MIB, f"{max(sizes) / MIB:.1f} MiB for {live / MIB:.1f} MiB"
     until(is_given_back(server, before), "the memory is given back")
+
+
+@BOTH
+def test_what_is_announced_and_not_sent_takes_nothing(server: Any, before: int) -> None:
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 60000000\r\n\r\n"
+    clients = [server.connect() for _ in range(CLIENTS)]
+    for part in (head, b"x" * 1000, b"x"):
+        for client in clients:
+            client.send(part)
+        assert server.get("/").status == 200, "those before were read"
+    assert server.memory() <= before + 4 * MIB
+
+
+def page_faults(server: Any) -> int:
+    """How often its processes touched pages that they did not have."""
+    stats = [Path(f"/proc/{pid}/stat").read_text(encoding="ascii") for pid in server.pids()]
+    return sum(int(text.rpartition(")")[2].split()[7]) for text in stats)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators give large blocks back at once")
+def test_large_bodies_use_the_pages_of_those_before(server: Any) -> None:
+    """A page that the kernel has to zero costs more than what is read into it."""
+    body = b"x" * 100_000
+    with server.connect() as client:
+        for number in range(220):
+            if number == 20:
+                before = page_faults(server)
+            assert client.request("/", method="POST", body=body).status == 200
+    assert page_faults(server) - before < 200 * 5
 
 
 @pytest.mark.parametrize("path", ["/page", "/stream"])

@@ -5,13 +5,17 @@ Knows --bind; knows sockets.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import suspend
 
 
 def have_ipv6() -> bool:
@@ -100,3 +104,23 @@ def test_backlog_holds_a_burst(serve: Any, compose: Any) -> None:
     for client in clients:
         assert client.response().body == b"hello"
         client.close()
+
+
+def test_clients_that_say_nothing_hold_up_nobody_behind_them(serve: Any, compose: Any) -> None:
+    """A worker accepts one client at a time and waits a millisecond for its request, but not while others wait."""
+    crowd = 500
+    server = serve("hello", type="forking")
+    (worker,) = server.pids()
+
+    def waited() -> float:
+        with contextlib.ExitStack() as stack:
+            suspend(worker)
+            for _ in range(crowd):
+                stack.enter_context(contextlib.closing(socket.create_connection(server.address)))
+            client = stack.enter_context(server.connect()).send(compose("/"))
+            began = time.monotonic()
+            os.kill(worker, signal.SIGCONT)
+            assert client.response().body == b"hello"
+            return time.monotonic() - began
+
+    assert min(waited() for _ in range(5)) < crowd * 0.001 / 2

@@ -234,6 +234,29 @@ def test_ten_megabytes_in(serve: Any, any_shape: Any, framing: str) -> None:
     assert answer == f"{len(body)} {hashlib.sha256(body).hexdigest()}"
 
 
+LIMITS = (1 << 16, 1 << 17, 1 << 18, 1 << 19)
+"""What is read at once, and `body_memory`, are among these."""
+
+
+@pytest.mark.parametrize("piece", [4099, 100_000, 1 << 23])
+def test_bodies_around_the_limits_one_behind_the_other(serve: Any, any_shape: Any, compose: Any, piece: int) -> None:
+    """With a length and chunked in turn: each is whole, and none takes a byte of the next."""
+    import hashlib
+
+    server = serve(SUM, any_shape)
+    stream, expected = b"", []
+    for number, size in enumerate(limit + more for limit in LIMITS for more in (-1, 0, 1)):
+        body = b"%07d\n" % number * (size // 8) + b"z" * (size % 8)
+        stream += compose("/", method="POST", body=body)
+        stream += compose("/", "Transfer-Encoding: chunked", method="POST") + chunked(body)
+        expected += [f"{size} {hashlib.sha256(body).hexdigest()}"] * 2
+    with server.connect() as client:
+        for at in range(0, len(stream), piece):
+            client.send(stream[at : at + piece])
+        assert [client.response().body.decode() for _ in expected] == expected
+        assert client.is_silent()
+
+
 def test_a_large_body_costs_a_file_and_not_memory(serve: Any) -> None:
     """Sixty megabytes in, within the limit of 64: the process grows by little, and the file is gone afterwards."""
     server = serve(SUM, environment={"TMPDIR": "/tmp"})
@@ -270,6 +293,59 @@ def test_it_can_be_wrapped(serve: Any, body: bytes) -> None:
         answer = client.request("/", method="POST", body=body)
     expected = ["one\n", "two", True, 7, False] if body else ["", "", True, 0, False]
     assert answer.body.decode() == repr(expected)
+
+
+COMPARED = """
+import array, io
+
+CALLS = [
+    ("seek", 2), ("read1", 3), ("tell",), ("seek", -1, 1), ("read", 1), ("seek", 1, 2), ("tell",), ("read",),
+    ("readline",), ("__next__",), ("seek", -100, 1), ("readlines", 3), ("seek", -1), ("seek", 0, 3), ("seek", 1.5),
+    ("read", "1"), ("readinto", b"unchangeable"), ("readinto", 5), ("readable",), ("seekable",), ("isatty",), ("flush",),
+    ("seek", 0), ("read1",), ("seek", 0), ("__enter__",), ("close",), ("close",), ("read",), ("read1",), ("readline",),
+    ("readlines",), ("readinto", bytearray(3)), ("__iter__",), ("__next__",), ("__enter__",), ("seek", 0), ("tell",),
+    ("readable",), ("seekable",), ("isatty",), ("flush",),
+]
+
+def outcome(stream, name, arguments):
+    try:
+        result = getattr(stream, name)(*arguments)
+    except Exception as error:
+        return type(error).__name__
+    return "itself" if result is stream else result
+
+def filled(stream, buffer):
+    stream.seek(1)
+    return stream.readinto(buffer), stream.readinto1(buffer), bytes(buffer), stream.tell()
+
+def application(environ, start_response):
+    stream = environ["wsgi.input"]
+    oracle = io.BytesIO(stream.read())
+    differing = [
+        (one, other)
+        for one, other in (
+            (filled(stream, buffer), filled(oracle, buffer)) for buffer in (bytearray(4), array.array("I", [1, 2]))
+        )
+        if one != other
+    ]
+    for name, *arguments in CALLS:
+        one, other = outcome(stream, name, arguments), outcome(oracle, name, arguments)
+        if one != other:
+            differing.append((name, arguments, one, other))
+    if not (isinstance(stream, io.BufferedIOBase) and isinstance(stream, io.IOBase)):
+        differing.append("it is no stream of bytes")
+    if not (stream.closed and oracle.closed):
+        differing.append("it is not closed")
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [repr(differing).encode()]
+"""
+
+
+def test_what_else_it_has_of_a_bytesio(serve: Any) -> None:
+    """Reading again, reading into a buffer, and the errors of wrong calls and of a closed stream."""
+    server = serve(COMPARED)
+    for body in (b"one\ntwo\nthree", b"x\n" * 3000):
+        assert server.get("/", method="POST", body=body).body == b"[]"
 
 
 TAMPERED = """

@@ -58,6 +58,19 @@ def gated(environ, start_response, tag):
             wait(f"{tag}-{number}")
     return produce()
 
+def rows(ending):
+    def case(environ, start_response, tag):
+        """So many short blocks at once that they share packets."""
+        length = environ.get("HTTP_LENGTH")
+        start_response("200 OK", [("Content-Length", length)] if length else [])
+        def produce():
+            for number in range(3):
+                for row in range(100):
+                    yield b"row %d\\n" % row
+                ending(f"{tag}-{number}")
+        return produce()
+    return case
+
 def generator(environ, start_response, tag):
     start_response("200 OK", [("Content-Type", "text/plain")])
     def produce():
@@ -188,6 +201,9 @@ CASES = {
     "int-block": blocks(1),
     "list-str": listed("text"),
     "gated": gated,
+    "rows": rows(wait),
+    "rows-to-the-end": rows(str),
+    "rows-error": rows(int),
     "generator": generator,
     "endless": endless,
     "late": late,
@@ -343,6 +359,33 @@ def test_each_block_is_sent_before_the_next_is_asked_for(server: Any, tag: str) 
             assert f"produced {tag} {number + 1}" not in server.notes()
             server.open_gate(f"{tag}-{number}")
         assert client.last_chunk()
+
+
+ROWS = b"".join(b"row %d\n" % row for row in range(100))
+
+
+def test_the_last_of_many_quick_blocks_waits_for_no_other(server: Any, tag: str) -> None:
+    with server.connect() as client:
+        client.send(f"GET /rows?{tag} HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert client.head_only().framing == "none"
+        for number in range(3):
+            assert b"".join(client.body_piece() for _ in range(100)) == ROWS
+            server.open_gate(f"{tag}-{number}")
+        assert client.last_chunk()
+
+
+def test_many_quick_blocks_are_whole_where_nothing_follows_them(server: Any) -> None:
+    with server.connect() as client:
+        for _ in range(3):
+            assert client.request("/rows-to-the-end", f"Length: {3 * len(ROWS)}").body == 3 * ROWS
+            assert client.request("/rows-to-the-end").body == 3 * ROWS
+
+
+@pytest.mark.parametrize("fields", [[], [f"Length: {3 * len(ROWS)}"]])
+def test_many_quick_blocks_before_an_error_are_sent(server: Any, compose: Any, fields: list[str]) -> None:
+    with server.connect() as client:
+        response = client.send(compose("/rows-error?x", *fields)).response(truncated=True)
+        assert (response.body, response.was_reset) == (ROWS, True)
 
 
 def test_blocks_are_streamed_on_1_0(server: Any, tag: str) -> None:

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use super::lingering::{BEFORE_RESET, Lingering};
 use super::outbox::Outbox;
 use super::own_answers;
-use super::scratch::Scratch;
+use super::scratch::{READ, Scratch};
 use super::spool::Body;
 use super::transport::{Interest, Transport};
 use crate::http::protocol::Inbound;
@@ -129,7 +129,8 @@ impl<H: Handler> Connection<H> {
     /// Its descriptor is ready: do all that needs neither the application nor waiting.
     pub fn advance(&mut self, shared: &Shared<H>, scratch: &mut Scratch<H>) -> Verdict {
         match self.phase {
-            Phase::Idle | Phase::Head | Phase::Body => self.receive(shared, scratch),
+            Phase::Idle | Phase::Head => self.receive(READ, shared, scratch),
+            Phase::Body => self.receive_body(shared, scratch),
             Phase::App => Verdict::Serve,
             Phase::Flush => self.flush(shared, scratch),
             Phase::Linger => self.linger(shared, scratch),

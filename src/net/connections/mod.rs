@@ -7,6 +7,7 @@ pub mod connection;
 pub mod lingering;
 pub mod outbox;
 pub mod own_answers;
+pub mod pusher;
 mod reading;
 pub mod scratch;
 mod serving;

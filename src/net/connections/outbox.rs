@@ -207,6 +207,11 @@ impl Outbox {
         if self.file.is_some() { self.flush_last(transport) } else { self.flush_bytes(transport, Transport::send) }
     }
 
+    /// Send as much as the socket takes, when more follows at once, or [`Transport::push`].
+    pub fn flush_more(&mut self, transport: &Transport) -> Flushed {
+        self.flush_bytes(transport, Transport::send_more)
+    }
+
     /// Send as much as the socket takes, when a file or the end of the connection follows at once: it shares a packet with
     /// these bytes.
     pub fn flush_last(&mut self, transport: &Transport) -> Flushed {

@@ -3,7 +3,7 @@
 use super::connection::{AfterFlush, Connection, Phase, Verdict};
 use super::outbox::Flushed;
 use super::own_answers;
-use super::scratch::{READ, Scratch};
+use super::scratch::{READ, READ_OF_BODY, Scratch};
 use super::transport::Received;
 use crate::http::protocol::Step;
 use crate::http::reject::Reject;
@@ -13,10 +13,17 @@ use crate::net::handler::Handler;
 use crate::net::shared::Shared;
 
 impl<H: Handler> Connection<H> {
-    /// Bytes can be read.
-    pub(super) fn receive(&mut self, shared: &Shared<H>, scratch: &mut Scratch<H>) -> Verdict {
+    /// Bytes of a body can be read.
+    pub(super) fn receive_body(&mut self, shared: &Shared<H>, scratch: &mut Scratch<H>) -> Verdict {
+        let announced = self.inbound.as_ref().map_or(0, |inbound| inbound.announced());
+        let room = usize::try_from(announced).unwrap_or(usize::MAX).clamp(READ, READ_OF_BODY);
+        self.receive(room, shared, scratch)
+    }
+
+    /// Bytes can be read, of which at least `room` are to find room.
+    pub(super) fn receive(&mut self, room: usize, shared: &Shared<H>, scratch: &mut Scratch<H>) -> Verdict {
         let mut inbound = self.inbound.take().unwrap_or_else(|| scratch.lend_inbound());
-        inbound.make_room(READ, &mut scratch.spare);
+        inbound.make_room(room, &mut scratch.spare);
         let received = self.transport.receive(inbound.buffer());
         self.inbound = Some(inbound);
         self.is_unread &= received == Received::Nothing;

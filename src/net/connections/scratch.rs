@@ -7,9 +7,13 @@ use crate::http::protocol::Inbound;
 use crate::net::handler::{Handler, Thread};
 
 /// Bytes that are read at once.
-pub const READ: usize = 64 * 1024;
-/// Largest buffer that a thread keeps for its next request.
-const KEPT: usize = 4 * READ;
+pub const READ: usize = 128 * 1024;
+/// Bytes of a large body that are read at once: long writes to its file cost less for each byte.
+pub const READ_OF_BODY: usize = 512 * 1024;
+/// Largest buffer for received bytes that a thread keeps for its next request.
+const KEPT: usize = 2 * READ;
+/// Largest buffer for answers that a thread keeps.
+const KEPT_OUTBOUND: usize = 64 * 1024;
 
 /// A thread and its buffers.
 pub struct Scratch<H: Handler> {
@@ -55,7 +59,7 @@ impl<H: Handler> Scratch<H> {
     /// Take the buffer back from an outbox that has sent everything.
     pub fn take_outbound(&mut self, outbox: &mut Outbox) {
         let capacity = outbox.bytes.capacity();
-        if capacity > self.outbound.capacity() && capacity <= READ {
+        if capacity > self.outbound.capacity() && capacity <= KEPT_OUTBOUND {
             self.outbound = std::mem::take(&mut outbox.bytes);
         }
         *outbox = Outbox::default();

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, ioctl};
-use rustix::net::sockopt::set_socket_linger;
+use rustix::net::sockopt::{set_socket_linger, set_tcp_nodelay};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 const SIOCOUTQ: Opcode = 0x5411;
@@ -110,9 +110,16 @@ impl Transport {
         sent(|| rustix::net::send(self, bytes, SendFlags::NOSIGNAL))
     }
 
-    /// Write as much as the socket takes, when more follows at once.
+    /// Write as much as the socket takes, when more follows at once, or [`Transport::push`]: the kernel keeps what fills no
+    /// packet, for 200 ms at most. A unix socket keeps nothing.
     pub fn send_more(&self, bytes: &[u8]) -> Sent {
         sent(|| rustix::net::send(self, bytes, SendFlags::NOSIGNAL | SendFlags::MORE))
+    }
+
+    /// Send what the kernel keeps.
+    pub fn push(&self) {
+        // To set it sends what waits, even if it is set already (tcp(7)). A unix socket does not have it.
+        let _ = set_tcp_nodelay(self, true);
     }
 
     /// Write two pieces in one system call.

@@ -17,24 +17,31 @@ use crate::net::shared::Shared;
 
 /// Most clients that are accepted in one turn.
 const ACCEPTS: usize = 32;
-/// Most clients that are taken from the queue of each listener at a stop.
-const LAST_ACCEPTS: usize = 4096;
+/// Most clients that are taken from the queue of each listener at a stop: the longest `backlog` and one.
+const LAST_ACCEPTS: usize = 65536;
 
 impl<H: Handler> EventLoop<H> {
     /// Accept clients that wait at `listener`. Each connection is read after the events of this batch: its request has often
     /// come by then, which saves an event; the next client at the listener does not wait for its call; and a successor may
     /// still take it over unread.
     pub fn accept(&mut self, listener: usize, shared: &Shared<H>) {
-        for number in 0..self.most_accepts(shared) {
+        let most = self.most_accepts(shared);
+        for number in 0..most {
             // As a rule one client waits. To ask costs a fifth of an accept in vain, for which the kernel makes a socket.
             if number == 1 && !self.has_client(listener) {
-                break;
+                return;
             }
-            let Some((key, connection)) = self.accept_one(listener, shared) else { break };
+            let Some((key, connection)) = self.accept_one(listener, shared) else { return };
             let deadline = connection.deadline(shared);
             self.table.put(key, connection, deadline);
             self.poller.put_last(key.token());
         }
+        self.crowded = Some(listener);
+    }
+
+    /// Whether a client waits at a listener where the last turn left some behind.
+    pub(super) fn is_crowded(&mut self) -> bool {
+        self.crowded.take().is_some_and(|listener| self.has_client(listener))
     }
 
     fn has_client(&self, listener: usize) -> bool {

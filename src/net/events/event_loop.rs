@@ -73,6 +73,8 @@ pub struct EventLoop<H: Handler> {
     pipelined_due: usize,
     /// A connection was accepted since the last sleep, and its first bytes have not come.
     expects_bytes: bool,
+    /// A listener at which as many clients were accepted as one turn allows: more may wait there.
+    pub(super) crowded: Option<usize>,
     pub(super) next_sweep: u64,
     /// When the loop last looked at the clock; long ago after a long call, or if the process was stopped.
     pub(super) last_look: u64,
@@ -106,6 +108,7 @@ impl<H: Handler> EventLoop<H> {
             pipelined: VecDeque::new(),
             pipelined_due: 0,
             expects_bytes: false,
+            crowded: None,
             next_sweep: 0,
             last_look: clock::now(),
             is_put_off: false,
@@ -248,13 +251,12 @@ impl<H: Handler> EventLoop<H> {
         if connection.is_incomplete() {
             connection.transport.reset();
         }
-        let is_watched = connection.watched.is_some();
-        if is_watched || connection.transport.is_shared() || shared.process.has_forked.load(Ordering::Relaxed) {
-            // The application, or a child of it, may hold the same socket open: then closing our descriptor would neither
-            // end the connection nor remove it from the poller.
+        // The application, or a child of it, may hold the same socket open: then closing our descriptor would neither end the
+        // connection nor remove it from the poller.
+        if connection.transport.is_shared() || shared.process.has_forked.load(Ordering::Relaxed) {
             connection.transport.end();
         }
-        if is_watched {
+        if connection.watched.is_some() {
             let _ = self.poller.remove(&connection.transport);
         }
         shared.note_freed(connection.memory() + size_of_val(&*connection));
@@ -356,9 +358,9 @@ impl<H: Handler> EventLoop<H> {
     }
 
     /// Until the first bytes of a new connection have come, which as a rule takes microseconds, other new clients do not wake
-    /// this thread: of a crowd each would wake it once, in vain.
+    /// this thread: of a crowd each would wake it once, in vain. Clients that wait already are accepted first.
     fn wait_for_events(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
-        if !std::mem::take(&mut self.expects_bytes) || !self.acceptor.is_open() {
+        if !std::mem::take(&mut self.expects_bytes) || !self.acceptor.is_open() || self.is_crowded() {
             return self.poller.wait(timeout);
         }
         self.acceptor.pause(Accepting::RetryAt(0), &self.poller);

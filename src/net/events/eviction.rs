@@ -18,10 +18,14 @@ impl EvictionQueue {
         if is_trusted { &mut self.trusted } else { &mut self.strangers }.push_back(key);
     }
 
-    /// A connection has ended.
+    /// A connection has ended. Most end in the order in which they began to linger, so it is near the front.
     pub fn remove(&mut self, key: Key) {
-        self.strangers.retain(|&it| it != key);
-        self.trusted.retain(|&it| it != key);
+        for queue in [&mut self.strangers, &mut self.trusted] {
+            if let Some(index) = queue.iter().position(|&it| it == key) {
+                queue.remove(index);
+                return;
+            }
+        }
     }
 
     /// The next connection to cut.

@@ -24,6 +24,7 @@ use super::baton::Baton;
 use super::team::Team;
 use crate::limits::Limits;
 use crate::net::connections::connection::Verdict;
+use crate::net::connections::pusher::Pusher;
 use crate::net::connections::scratch::Scratch;
 use crate::net::connections::transport::Transport;
 use crate::net::events::event_loop::{EventLoop, Keyed};
@@ -49,6 +50,7 @@ pub struct Server<H: Handler> {
     pub(super) baton: Baton<H>,
     pub(super) team: Team<Keyed<H>>,
     pub(super) watchdog: Watchdog,
+    pusher: Pusher,
     /// Connections that were served, for the next thread with the baton.
     pub(super) returned: Mutex<Vec<(Keyed<H>, Verdict)>>,
     /// Readable while an event waits for the event loop.
@@ -98,6 +100,7 @@ impl<H: Handler> Server<H> {
     ) -> std::io::Result<Self> {
         let Channels { listeners, controls, report_pipe, row, accept_pauses, countdown } = channels;
         heap::share();
+        heap::keep();
         limits.max_connections = limits.max_connections.min(most_connections());
         let kept: Vec<_> = listeners.iter().map(|listener| Arc::clone(&listener.socket)).collect();
         let sockets = kept.iter().map(Arc::downgrade).collect();
@@ -112,6 +115,7 @@ impl<H: Handler> Server<H> {
             baton: Baton::new(event_loop),
             team: Team::new(row.pulses().take(threads + usize::from(has_health_thread)), has_health_thread),
             watchdog: Watchdog::new(threads),
+            pusher: Pusher::default(),
             returned: Mutex::default(),
             sockets,
             has_failed: AtomicBool::new(false),
@@ -124,7 +128,8 @@ impl<H: Handler> Server<H> {
     pub fn run(self: &Arc<Self>, slot: usize) -> Result<(), String> {
         let pulse = self.team.join(slot)?;
         let state = self.shared.handler.enter(slot);
-        let mut scratch = Scratch::new(Thread { slot, pulse, finished: self.shared.process.finished(), state });
+        let (finished, pusher) = (self.shared.process.finished(), self.pusher.clone());
+        let mut scratch = Scratch::new(Thread { slot, pulse, finished, pusher, state });
         if slot == 0 {
             self.watchdog.has_first.store(true, Ordering::SeqCst);
             self.shared.row.enter(State::Serving);
