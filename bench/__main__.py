@@ -22,6 +22,8 @@ from pathlib import Path
 from bench import (
     article,
     article_report,
+    caches,
+    caches_report,
     faults,
     front,
     launch,
@@ -133,6 +135,8 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
         facts |= article.facts()
     if key in SUITES:
         facts |= SUITES[key].facts()
+    if arguments.command == "caches":
+        facts |= caches.facts(setting)
     order = measure.in_order
     if arguments.command == "sweep":
         facts |= sweep.facts(arguments)
@@ -289,7 +293,8 @@ SUITES: dict[str, sessions.Suite] = {
     "sessions-libraries": sessions_libraries,
     "sessions-tornado": sessions_tornado,
 }
-SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions}
+SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions,
+             "caches": caches}  # fmt: skip
 PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
             **dict.fromkeys(("table", "sessions", "scale"), ("tally",)),
              "article": ("bare", "visits"), "sweep": ("bare",),
@@ -303,6 +308,7 @@ COMMANDS = {
     "sweep": (sweep.rows, sweep_report.sections, tuple(sweep_report.targets())),
     **{name: (scenario_rows, partial(scenario_sections, name), tuple(module.targets()))
        for name, module in SCENARIOS.items()},
+    "caches": (scenario_rows, caches_report.sections, tuple(caches.targets())),
     **{key: (suite.rows, suite.sections, tuple(suite.targets())) for key, suite in SUITES.items()},
 }  # fmt: skip
 ROUNDS = {
@@ -315,6 +321,7 @@ ROUNDS = {
     "reload": 1,
     "table": 3,
     "sessions": 3,
+    "caches": 3,
     "article": 1,
     "sweep": 3,
 }

@@ -15,7 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bench import curves, markup, ranking, report, sessions_advice
+from bench import caches_advice, curves, markup, ranking, report, sessions_advice
+from bench.caches import CACHES, SHARED
 from bench.client import Failure
 from bench.launch import HERE
 from bench.runs import BadRecord, Run, read_all, replaced
@@ -35,14 +36,15 @@ NAMES = {
     "sessions": "Sessions", "sessions-django": "Sessions of Django",
     "sessions-libraries": "Sessions beside other libraries",
     "sessions-tornado": "Session engines, as in an article on Tornado",
-    "article": "The article of 2010", "sweep": "Many connections",
+    "caches": "Caches", "article": "The article of 2010", "sweep": "Many connections",
 }  # fmt: skip
-KEY = (("ours", "poorhttp, in each of its types"), ("peer", "other servers"),
+KEY = (("ours", "poorhttp, in each of its types, and its cache"), ("peer", "other servers and caches"),
        ("limit", "a bare loop, which parses nothing: the limit"))  # fmt: skip
-OUR_ROW = re.compile(rf"<tr>(<td[^>]*>(?:{'|'.join(OURS)})</td>)")
+OUR_ROW = re.compile(rf"<tr>(<td[^>]*>(?:{'|'.join(map(re.escape, (*OURS, SHARED, CACHES[SHARED].title)))})</td>)")
 # Command -> title, file, and what makes the advice of results; a paragraph comes first that says it in short.
 ADVICE: Mapping[str, tuple[str, str, Callable[[report.Results], str]]] = {
     "sessions-django": ("Which session engine", "which-session-engine.md", sessions_advice.advice),
+    "caches": ("Which cache", "which-cache.md", caches_advice.advice),
 }
 CURVES: Mapping[str, Callable[[Run], Iterable[curves.Curves]]] = {"sessions-django": sessions_advice.curves}
 ADVISED = "Sentences that follow from the figures of the newest run: whatever it names comes from there."

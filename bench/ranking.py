@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from bench import charts, sessions_tornado_report
+from bench.caches import CACHES, SHARED
 from bench.report import UNITS, Result, number
 from bench.runs import Run, unescaped
 from bench.servers import OURS
@@ -93,10 +94,12 @@ RATE = Drawing("rate", "requests per second", is_more_better=True)
 P99 = Drawing("p99", "99th percentile of the answer's time, ms")
 SAVE = (Drawing("p50", "from a save to the first new answer, median, ms"),)
 FAILED = (Drawing("failed", "requests that failed at the first try"),)
+TIMED = {"median": "median", "p90": "90th percentile", "p99": "99th percentile"}
 SCALE = (Drawing("times", "requests per second, times those of one process", is_more_better=True),)
 ENGINES = Drawing("rate", "requests per second, times those without sessions", over="none", is_more_better=True,
                   ours=sessions_tornado_report.OURS, titles=sessions_tornado_report.TITLES)  # fmt: skip
 SHARES = {name: printed.share for name, printed in sessions_tornado_report.PRINTED.items() if name != "tornado"}
+OF_CACHES = Drawing("", "", ours=(SHARED,), titles={name: cache.title for name, cache in CACHES.items()})
 # command -> workload -> what is drawn of it; "" is for all others
 DRAWN: Mapping[str, Mapping[str, Sequence[Drawing]]] = {
     "cost": {
@@ -125,6 +128,12 @@ DRAWN: Mapping[str, Mapping[str, Sequence[Drawing]]] = {
         sessions_tornado_report.ARTICLE: (
             replace(ENGINES, what=f"{ENGINES.what} (a line across: the article's best run)", printed=SHARES),
         ),
+    },
+    "caches": {
+        "djangocache": tuple(replace(OF_CACHES, column=f"{action} {name}", what=f"a {action}, {words}, µs")
+                             for action in ("get", "set", "delete") for name, words in TIMED.items()),
+        "alone": tuple(replace(OF_CACHES, column=f"{action} median", what=f"a {action}, median, µs")
+                       for action in ("get", "set")),
     },
 }  # fmt: skip
 

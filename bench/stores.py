@@ -69,6 +69,10 @@ class Sqlite(Files):
     kind = "sqlite"
 
 
+class SharedCache(Files):
+    kind = "cache"
+
+
 class DiskCache(Files):
     kind = library = extra = "diskcache"
 
@@ -273,4 +277,5 @@ STORES: dict[str, type[Store]] = {
     "redis": Redis,
     "ferretdb": Ferretdb,
     "diskcache": DiskCache,
+    "cache": SharedCache,
 }

@@ -113,6 +113,74 @@ class FileBody:
     def __next__(self) -> bytes: ...
     def close(self) -> None: ...
 
+class CacheTable:
+    """Values under keys in memory that processes share; the base of poorhttp.cache.Cache, which opens the file.
+
+    Keys are str or bytes ("a" is b"a"), of 1,024 bytes at most. bytes, str, and int of 64 bits are kept as they are;
+    for all else a subclass has `_pack` and `_unpack`. timeout: seconds until a value is over, None for never; one
+    of 0 or less is over at once. If the lock of a part is not free for `patience`, a change raises TimeoutError, and
+    `get` and `in` find nothing. Raises TypeError, and ValueError for a value above `largest` and after `close`.
+    """
+
+    LAYOUT: int  # of the file; files of another one cannot be used
+    OVERHEAD: int  # bytes of the file beside its size; the first 4,096 of them are the caller's
+    SIZES: tuple[int, int]  # the least and the largest size
+
+    largest: int  # bytes that a value may have
+
+    @staticmethod
+    def lay_out(descriptor: int) -> None:
+        """Make a cache of a new file, of OVERHEAD bytes more than its size. Raises OSError."""
+
+    def __new__(cls, descriptor: int, secret: int, second: int, patience: int) -> Self:
+        """descriptor: of a file that was laid out. secret, second: 64 bits each, the same for all who use the file.
+        patience: milliseconds. Raises OSError.
+        """
+
+    def get(self, key: str | bytes, default: object = None) -> object:
+        """The value of a key."""
+
+    def load(self, key: str | bytes, default: object = None) -> object:
+        """As `get`, but raises TimeoutError."""
+
+    def set(self, key: str | bytes, value: object, timeout: float | None = None) -> None:
+        """Put a value under a key. If memory is short, it may be given up at once."""
+
+    def add(self, key: str | bytes, value: object, timeout: float | None = None) -> bool:
+        """Put a value if there is none; return whether it was put."""
+
+    def replace(self, key: str | bytes, begin: bytes, value: object, timeout: float | None = None) -> bool:
+        """Put a value if there are bytes that begin with `begin`; return whether it was put."""
+
+    def incr(self, key: str | bytes, delta: int = 1, default: int | None = None, timeout: float | None = None) -> int:
+        """Add to an int, and return the sum. The timeout stays what it is.
+
+        If there is no value, begin with `default` and `timeout`. Raises KeyError if that is None, TypeError for a value
+        that is no int of 64 bits, OverflowError if the sum would be none.
+        """
+
+    def delete(self, key: str | bytes) -> bool:
+        """Remove a value; return whether there was one."""
+
+    def touch(self, key: str | bytes, timeout: float | None = None) -> bool:
+        """Let a value be over `timeout` seconds from now; return whether there is one."""
+
+    def __contains__(self, key: str | bytes) -> bool: ...
+    def clear(self) -> None:
+        """Remove all values. Counters go on."""
+
+    def _stats(self) -> list[int]:
+        """Hits, misses, items, bytes, evictions, memory."""
+
+    def close(self) -> None:
+        """Refuse what is asked from now on. The memory is given back with the object."""
+
+    def _pack(self, value: object) -> tuple[int, bytes]:
+        """Of the subclass: the kind, from 3 to 255, and the bytes of a value."""
+
+    def _unpack(self, kind: int, data: bytes) -> object:
+        """Of the subclass: the value of bytes of a kind."""
+
 def take_waiting(listener: int) -> list[int]:
     """Close a listening socket to new clients, in all processes that share it, and accept the clients that wait.
 

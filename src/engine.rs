@@ -194,7 +194,7 @@ impl Engine {
 }
 
 /// An OSError with the number of the error, by which Python tells some errors apart.
-fn os_error(error: impl Into<std::io::Error>) -> PyErr {
+pub(crate) fn os_error(error: impl Into<std::io::Error>) -> PyErr {
     let error = error.into();
     let text = error.to_string();
     match error.raw_os_error() {

@@ -1,8 +1,13 @@
 //! The engine of poorhttp: HTTP (`http`), connections (`net`), calls of the application (`wsgi`), and one class for
-//! Python (`engine`).
+//! Python (`engine`). Beside it a cache that processes share (`cache`), and its class for Python (`cache_table`).
 //!
-//! Imports point one way: `engine -> wsgi -> net -> http`. `http` and `net` build and are tested without Python.
+//! Imports point one way: `engine -> wsgi -> net -> http`. `http`, `net` and `cache` build and are tested without Python.
 
+pub mod cache;
+#[cfg(feature = "python")]
+mod cache_table;
+#[cfg(feature = "python")]
+mod cache_values;
 #[cfg(feature = "python")]
 mod config;
 #[cfg(feature = "python")]
@@ -21,6 +26,8 @@ mod _engine {
     use pyo3::prelude::*;
     use pyo3::types::{IntoPyDict, PyModule};
 
+    #[pymodule_export]
+    use crate::cache_table::CacheTable;
     #[pymodule_export]
     use crate::engine::{Engine, log_lost, on_parent_death, take_waiting, try_temporary_file};
     #[pymodule_export]

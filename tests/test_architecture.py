@@ -200,10 +200,24 @@ def test_sessions_import_nothing_but_themselves_and_python(path: Path) -> None:
     """They run under any WSGI server. Only the module of a store imports a client library."""
     known = imports_of(path, everywhere=True)
     ours = {name for name in known if name.split(".")[0] == "poorhttp"}
+    if path.name == "shared_cache.py":
+        known = {name for name in known if not f"{name}.".startswith("poorhttp.cache.")}
+        ours &= known
     assert all(f"{name}.".startswith("poorhttp.sessions.") for name in ours - {"poorhttp"}), ours
     others = {name.split(".")[0] for name in known - ours} - sys.stdlib_module_names
     assert not others or path.parent.name == "stores"
     assert not {"pickle", "marshal", "shelve"} & {name.split(".")[0] for name in known}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "poorhttp" / "cache").rglob("*.py")), ids=name_of)
+def test_the_cache_imports_nothing_but_the_engine_and_python(path: Path) -> None:
+    """It works under any WSGI server. Only the module for Django imports Django."""
+    known = imports_of(path, everywhere=True)
+    ours = {name for name in known if name.split(".")[0] == "poorhttp"}
+    assert all(f"{name}.".startswith(("poorhttp.cache.", "poorhttp._engine.")) for name in ours - {"poorhttp"}), ours
+    others = {name.split(".")[0] for name in known - ours} - sys.stdlib_module_names
+    assert others == ({"django"} if path.name == "django.py" else set())
+    assert "pickle" not in known or path.name == "cache.py"
 
 
 def test_sessions_import_without_the_engine_and_any_client_library() -> None:
@@ -236,7 +250,7 @@ def test_plan_imports_nothing_that_acts() -> None:
 def test_imports_point_one_way(path: Path) -> None:
     """Also those within functions."""
     part = path.relative_to(ROOT / "poorhttp").with_suffix("").parts[0]
-    if part not in ("__init__", "dispatch", "http", "sessions"):
+    if part not in ("__init__", "cache", "dispatch", "http", "sessions"):
         assert parts_of(imports_of(path, everywhere=True)) <= KNOWS[part]
 
 
@@ -266,6 +280,8 @@ def test_only_the_entry_knows_development(path: Path) -> None:
 def test_only_modules_that_serve_or_check_an_answer_know_the_engine(path: Path) -> None:
     if name_of(path) not in (
         "poorhttp/app/question.py",
+        "poorhttp/cache/cache.py",
+        "poorhttp/cache/file.py",
         "poorhttp/process/serving/serving_signals.py",
         "poorhttp/process/worker.py",
         "poorhttp/system/exits.py",
@@ -340,6 +356,7 @@ def test_modules_of_python_that_are_needed_late_come_from_one_place() -> None:
         if (
             "/dispatch/" in name
             or "/sessions/" in name
+            or "/cache/" in name
             or name in ("poorhttp/http.py", "poorhttp/stdlib.py", "poorhttp/system/moved.py")
         ):
             continue  # the application's, the place itself, and no module of the server
@@ -520,6 +537,7 @@ RUST_WALLS = {
         *("std::os", "std::fs", "SocketAddr", "TcpStream", "TcpListener", "Instant", "SystemTime::now"),
     ],
     "net": ["crate::wsgi", "crate::engine", "crate::config", "pyo3"],
+    "cache": ["crate::net", "crate::wsgi", "crate::http", "crate::engine", "crate::config", "pyo3"],
     "wsgi": ["crate::engine", "crate::config"],
 }
 

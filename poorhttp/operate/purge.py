@@ -23,7 +23,7 @@ Removes the sessions that have expired, and prints how many. Run it as the user 
 had no session yet, and so there is no file, it says so and its exit code is 0.
 
 ADDRESS is that of the store, as the site has it, such as sqlite:/path/of/sessions.db; without it that of the variable
-{STORE_VARIABLE}, for an address with a password. Redis, Memcached and MongoDB remove sessions by themselves.
+{STORE_VARIABLE}, for an address with a password. Redis, Memcached, MongoDB and cache: do it by themselves.
 """
 
 

@@ -30,6 +30,7 @@ KINDS = {
     "redis": ("redis", "RedisStore", "redis"),
     "mongodb": ("mongodb", "MongodbStore", "mongodb"),
     "diskcache": ("disk_cache", "DiskCacheStore", "diskcache"),
+    "cache": ("shared_cache", "CacheStore", ""),
 }
 FORMS = {
     "memory": "memory:",
@@ -42,6 +43,7 @@ FORMS = {
     "redis": "redis://host:6379/0",
     "mongodb": "mongodb://host:27017/database",
     "diskcache": "diskcache:/path/of/sessions",
+    "cache": "cache:/path/of/sessions.cache",
 }
 """The form of each kind of address. Paths are absolute."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from cache_locks import locked
 from processes import suspend
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -137,6 +138,16 @@ class Sqlite(Files):
     def stalled(self) -> Iterator[None]:
         with contextlib.closing(sqlite3.connect(self.path / self.database, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
+            yield
+
+
+class SharedCache(Files):
+    kind = stores.SharedCache
+    works_on_open_files = blocks_readers = True
+
+    @contextlib.contextmanager
+    def stalled(self) -> Iterator[None]:
+        with locked(str(self.path), shards=16):
             yield
 
 

@@ -1,0 +1,152 @@
+"""The file that a cache lies in: opened if it fits, made if it is not there, made anew if it does not fit any more.
+
+Knows the head of the file, owners and links. Contract: a file that is no cache is never written; a name is never that
+of a half-made file; processes that start at once get the same file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import time
+import warnings
+from contextlib import suppress
+from errno import ELOOP
+from hashlib import blake2b
+from secrets import randbits, token_hex
+from stat import S_ISREG
+
+from poorhttp._engine import CacheTable
+
+MAGIC = b"poorhttp.cache\r\n"
+HEAD = struct.Struct("=16sQQQQ32s")
+"""MAGIC, layout, size, two words of the secret, and the machine as it runs now (`machine`)."""
+
+FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+ATTEMPTS, PAUSE = 200, 0.01
+"""How often a name is looked at that other processes change, and seconds in between."""
+
+Secret = tuple[int, int]
+
+
+def in_memory(size: int) -> tuple[int, Secret]:
+    """Make a cache that has no name; return its descriptor and its secret. Raises OSError."""
+    descriptor = os.memfd_create("poorhttp.cache", os.MFD_CLOEXEC)
+    try:
+        return descriptor, _lay_out(descriptor, size)
+    except OSError:
+        os.close(descriptor)
+        raise
+
+
+def opened(path: str, size: int) -> tuple[int, Secret]:
+    """Open the cache at an absolute path, or make it; return its descriptor and its secret. Raises OSError."""
+    for _ in range(ATTEMPTS):
+        try:
+            descriptor = os.open(path, FLAGS)
+        except FileNotFoundError:
+            made = _made(path, size)
+            if made is None:
+                continue
+            return made
+        except OSError as error:
+            if error.errno == ELOOP:
+                raise _fault(path, "is a symbolic link", "name the file itself") from None
+            raise
+        try:
+            secret, why = _judged(path, descriptor, size)
+            if not why:
+                return os.dup(descriptor), secret
+            if _removed(path, descriptor):
+                text = f"the cache {path} is made anew, and what it held is dropped: {why}"
+                warnings.warn(text, RuntimeWarning, stacklevel=3)
+            else:
+                time.sleep(PAUSE)
+        finally:
+            os.close(descriptor)
+    raise _fault(path, "is removed by others all the time", "open it with one size everywhere")
+
+
+def machine() -> bytes:
+    """What tells this run of the kernel, and this container, from others: 32 bytes."""
+    # Locks of an earlier run would stay for ever; another container has other numbers of processes, or another clock.
+    facts = []
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        facts.append(file.read())
+    for kind in "pid", "time":
+        with suppress(OSError):
+            facts.append(os.readlink(f"/proc/self/ns/{kind}"))
+    return blake2b("\n".join(facts).encode(), digest_size=32).digest()
+
+
+def _judged(path: str, descriptor: int, size: int) -> tuple[Secret, str]:
+    """The secret of a cache, and why it cannot be used here; "" if it can. Raises OSError."""
+    facts = os.fstat(descriptor)
+    if not S_ISREG(facts.st_mode):
+        raise _fault(path, "is no regular file", "name another one")
+    if facts.st_uid != os.geteuid():
+        owner = f"belongs to the user {facts.st_uid}, and this process runs as {os.geteuid()}"
+        raise _fault(path, owner, "run this as the same user, or name another file")
+    head = os.pread(descriptor, HEAD.size, 0)
+    if len(head) < HEAD.size or not head.startswith(MAGIC):
+        raise _fault(path, "is no cache", "name another file, or remove this one")
+    _, layout, found, secret, second, run = HEAD.unpack(head)
+    length = size + CacheTable.OVERHEAD
+    why = ""
+    if layout != CacheTable.LAYOUT:
+        why = "it was made by another release"
+    elif run != machine():
+        why = "it was made before this machine was started, or in another container"
+    elif found != size:
+        why = f"it was made with a size of {found} bytes, and is opened with {size}"
+    elif facts.st_size != length:
+        why = f"it has {facts.st_size} bytes instead of {length}: something has cut it"
+    return (secret, second), why
+
+
+def _made(path: str, size: int) -> tuple[int, Secret] | None:
+    """Make a cache; None if another process was faster. It gets its name when it is whole."""
+    if not os.path.isdir(os.path.dirname(path)):
+        raise _fault(path, "is to be in a directory that is not there", "make it, for the user of the server")
+    draft = f"{path}.{token_hex(8)}"
+    descriptor = os.open(draft, FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        try:
+            secret = _lay_out(descriptor, size)
+            os.link(draft, path)
+        finally:
+            os.unlink(draft)
+    except FileExistsError:
+        os.close(descriptor)
+        return None
+    except OSError as error:
+        os.close(descriptor)
+        error.filename = f"a cache of {size} bytes at {path}"
+        raise
+    return descriptor, secret
+
+
+def _lay_out(descriptor: int, size: int) -> Secret:
+    os.ftruncate(descriptor, size + CacheTable.OVERHEAD)
+    CacheTable.lay_out(descriptor)
+    secret = randbits(64), randbits(64)
+    os.pwrite(descriptor, HEAD.pack(MAGIC, CacheTable.LAYOUT, size, *secret, machine()), 0)
+    return secret
+
+
+def _removed(path: str, descriptor: int) -> bool:
+    """Remove a file, unless another process does; return whether it was done."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_same = os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except (BlockingIOError, FileNotFoundError):
+        return False
+    if is_same:
+        os.unlink(path)
+    return is_same
+
+
+def _fault(path: str, what: str, hint: str) -> OSError:
+    return OSError(f"{path} {what}; expected the file of a cache: {hint}")

@@ -1,0 +1,300 @@
+//! The cache as Python sees it: values of Python in the table of `cache`; `_engine.pyi` is its manual.
+//!
+//! Knows what is asked and how it fails; `cache_values` knows the form of keys and values. No code of Python runs while a
+//! lock is held, and no thread waits for the interpreter meanwhile: what is asked is done at once, or by a thread that has
+//! let go of the interpreter.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pyo3::exceptions::{PyKeyError, PyOverflowError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::cache::mapping::{OVERHEAD, SIZES};
+use crate::cache::record::Damaged;
+use crate::cache::shard::{Counted, Entry, Name, Shard, When};
+use crate::cache::table::{Access, Failure, LAYOUT, Table, lay_out, now};
+use crate::cache_values::{Form, Found, end_of, key_of};
+use crate::engine::os_error;
+use crate::net::events::listener::duplicate;
+
+/// The base of `poorhttp.cache.Cache`; see `_engine.pyi` for its manual.
+#[pyclass(module = "poorhttp._engine", subclass, frozen, immutable_type)]
+pub struct CacheTable {
+    table: Table,
+    /// Milliseconds.
+    patience: u64,
+    is_closed: AtomicBool,
+}
+
+/// What is done to the value of a key.
+type Change<'a> = &'a mut (dyn FnMut(&mut Shard<'_>, Name<'_>) -> Result<(), Damaged> + Send);
+/// What is done in a shard, in this thread.
+type Task<'a> = &'a mut (dyn FnMut(&mut Shard<'_>) -> Result<(), Damaged> + Send);
+
+#[pymethods]
+impl CacheTable {
+    #[classattr]
+    const LAYOUT: u64 = LAYOUT;
+    #[classattr]
+    const OVERHEAD: usize = OVERHEAD;
+    #[classattr]
+    const SIZES: (usize, usize) = (*SIZES.start(), *SIZES.end());
+
+    #[staticmethod]
+    fn lay_out(descriptor: RawFd) -> PyResult<()> {
+        duplicate(descriptor).and_then(lay_out).map_err(os_error)
+    }
+
+    #[new]
+    fn new(descriptor: RawFd, secret: u64, second: u64, patience: u64) -> PyResult<Self> {
+        let file = duplicate(descriptor).map_err(os_error)?;
+        let table = Table::new(file, (secret, second), Duration::from_millis(patience)).map_err(os_error)?;
+        Ok(Self { table, patience, is_closed: AtomicBool::new(false) })
+    }
+
+    #[pyo3(signature = (key, default = None))]
+    fn get<'py>(
+        cache: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let found = cache.get().find(key)?.ok().flatten();
+        Self::given(cache, found, default)
+    }
+
+    #[pyo3(signature = (key, default = None))]
+    fn load<'py>(
+        cache: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let this = cache.get();
+        let found = this.find(key)?.map_err(|failure| this.told(failure))?;
+        Self::given(cache, found, default)
+    }
+
+    #[pyo3(signature = (key, value, timeout = None))]
+    fn set<'py>(
+        cache: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<()> {
+        Self::put(cache, key, value, timeout, When::Always).map(drop)
+    }
+
+    #[pyo3(signature = (key, value, timeout = None))]
+    fn add<'py>(
+        cache: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<bool> {
+        Self::put(cache, key, value, timeout, When::Missing)
+    }
+
+    #[pyo3(signature = (key, begin, value, timeout = None))]
+    fn replace<'py>(
+        cache: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+        begin: &[u8],
+        value: &Bound<'py, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<bool> {
+        Self::put(cache, key, value, timeout, When::Begins(begin))
+    }
+
+    #[pyo3(signature = (key, delta = 1, default = None, timeout = None))]
+    fn incr(&self, key: &Bound<'_, PyAny>, delta: i64, default: Option<i64>, timeout: Option<f64>) -> PyResult<i64> {
+        let moment = now();
+        let end = end_of(timeout, moment)?;
+        let start = default.map(|number| (number, end));
+        let mut counted = Counted::Missing;
+        self.change(key, &mut |shard, name| {
+            counted = shard.count_up(name, delta, start, moment)?;
+            Ok(())
+        })?;
+        match counted {
+            Counted::To(number) => Ok(number),
+            Counted::Missing => Err(PyKeyError::new_err(key.clone().unbind())),
+            Counted::NoInteger => Err(PyTypeError::new_err("the value is no int of 64 bits; only such can be counted")),
+            Counted::Overflow => Err(PyOverflowError::new_err("the number would need more than 64 bits")),
+        }
+    }
+
+    fn delete(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (moment, mut was_there) = (now(), false);
+        self.change(key, &mut |shard, name| {
+            was_there = shard.delete(name, moment)?;
+            Ok(())
+        })?;
+        Ok(was_there)
+    }
+
+    #[pyo3(signature = (key, timeout = None))]
+    fn touch(&self, key: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<bool> {
+        let (moment, mut is_there) = (now(), false);
+        let end = end_of(timeout, moment)?;
+        self.change(key, &mut |shard, name| {
+            is_there = shard.touch(name, end, moment)?;
+            Ok(())
+        })?;
+        Ok(is_there)
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (shard, name) = self.place(key)?;
+        let mut is_there = false;
+        let mut look = |shard: &mut Shard<'_>| {
+            is_there = shard.has(name, now())?;
+            Ok(())
+        };
+        // Where the lock is not free in time, it is as if there were none.
+        let _ = self.ask(key.py(), shard, Access::Read, &mut look);
+        Ok(is_there)
+    }
+
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        let mut empty = |shard: &mut Shard<'_>| {
+            shard.empty();
+            Ok(())
+        };
+        let mut done = Ok(());
+        // Those that are free are emptied also where one is not.
+        for shard in 0..self.open()?.shards() {
+            done = done.and(self.ask(py, shard, Access::Change, &mut empty));
+        }
+        done.map_err(|failure| self.told(failure))
+    }
+
+    fn _stats(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
+        let mut total = [0; 6];
+        for shard in 0..self.open()?.shards() {
+            let mut part = total;
+            let mut add = |shard: &mut Shard<'_>| {
+                for (sum, count) in part.iter_mut().zip(shard.stats()?) {
+                    *sum += count;
+                }
+                Ok(())
+            };
+            self.ask(py, shard, Access::Read, &mut add).map_err(|failure| self.told(failure))?;
+            total = part;
+        }
+        Ok(total.to_vec())
+    }
+
+    #[getter]
+    fn largest(&self) -> usize {
+        self.table.largest()
+    }
+
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+}
+
+impl CacheTable {
+    /// The table, unless it is closed.
+    fn open(&self) -> PyResult<&Table> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(PyValueError::new_err("the cache is closed"));
+        }
+        Ok(&self.table)
+    }
+
+    /// The shard of a key, and its name there.
+    fn place<'a>(&self, key: &'a Bound<'_, PyAny>) -> PyResult<(usize, Name<'a>)> {
+        Ok(self.open()?.place(key_of(key)?))
+    }
+
+    /// Find a value.
+    fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Result<Option<Found<'py>>, Failure>> {
+        let py = key.py();
+        let (shard, name) = self.place(key)?;
+        let mut found = None;
+        let done = self.table.at_once(shard, Access::Read, &mut |shard| {
+            found = shard.get(name, &now)?.map(|(kind, bytes)| Found::new(py, kind, bytes));
+            Ok(())
+        });
+        if done != Err(Failure::Busy) {
+            let found = found.transpose()?;
+            return Ok(done.map(|()| found));
+        }
+        let mut copied = None;
+        let done = py.detach(|| {
+            self.table.in_time(shard, Access::Read, &mut |shard| {
+                copied = shard.get(name, &now)?.map(|(kind, bytes)| (kind, bytes.to_vec()));
+                Ok(())
+            })
+        });
+        let found = copied.map(|(kind, bytes)| Found::new(py, kind, &bytes)).transpose()?;
+        Ok(done.map(|()| found))
+    }
+
+    /// What the caller gets.
+    fn given<'py>(
+        cache: &Bound<'py, Self>,
+        found: Option<Found<'py>>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match found {
+            Some(Found::Plain(value)) => Ok(value),
+            Some(Found::Packed(kind, bytes)) => cache.call_method1(intern!(cache.py(), "_unpack"), (kind, bytes)),
+            None => Ok(default.unwrap_or_else(|| cache.py().None().into_bound(cache.py()))),
+        }
+    }
+
+    /// Put a value under a key, if `when` is so.
+    fn put(
+        cache: &Bound<'_, Self>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+        when: When<'_>,
+    ) -> PyResult<bool> {
+        let this = cache.get();
+        let form = Form::new(cache.as_any(), value)?;
+        let (kind, value) = form.parts()?;
+        let largest = this.open()?.largest();
+        if value.len() > largest {
+            let told = format!("a value has {} bytes; this cache takes at most {largest}", value.len());
+            return Err(PyValueError::new_err(told + ": make it larger (size), or keep large things elsewhere"));
+        }
+        let (moment, mut is_put) = (now(), false);
+        let entry = Entry { kind, value, expires: end_of(timeout, moment)? };
+        this.change(key, &mut |shard, name| {
+            is_put = shard.set(name, entry, when, moment)?;
+            Ok(())
+        })?;
+        Ok(is_put)
+    }
+
+    /// Change something in the shard of a key.
+    fn change(&self, key: &Bound<'_, PyAny>, run: Change<'_>) -> PyResult<()> {
+        let (shard, name) = self.place(key)?;
+        let done = self.ask(key.py(), shard, Access::Change, &mut |shard| run(shard, name));
+        done.map_err(|failure| self.told(failure))
+    }
+
+    /// Do something in a shard: at once, or detached when its lock is free.
+    fn ask(&self, py: Python<'_>, shard: usize, access: Access, run: Task<'_>) -> Result<(), Failure> {
+        match self.table.at_once(shard, access, run) {
+            Err(Failure::Busy) => py.detach(|| self.table.in_time(shard, access, run)),
+            done => done,
+        }
+    }
+
+    /// The exception for a failure.
+    fn told(&self, failure: Failure) -> PyErr {
+        match failure {
+            Failure::Busy => PyTimeoutError::new_err(format!(
+                "another process has kept a part of the cache locked for {} ms: is one stopped, or in a debugger?",
+                self.patience
+            )),
+            Failure::Damaged => PyRuntimeError::new_err("the cache is damaged: remove its file"),
+        }
+    }
+}
