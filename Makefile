@@ -79,10 +79,11 @@ dist: $(BIN)/python  ## build the source distribution and a wheel
 	$(BIN)/pip install --quiet build
 	$(BIN)/python -m build
 
+# No cache: it would give a mod_wsgi that was linked with the library of another Python of this version.
 .PHONY: bench-peers
 bench-peers:  ## install the servers that the bench compares with
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/pip install --quiet -r bench/peers.txt || $(MAKE) --no-print-directory bench-each-peer
+	$(PEERS)/bin/pip install --quiet --no-cache-dir -r bench/peers.txt || $(MAKE) --no-print-directory bench-each-peer
 	CFLAGS=-O2 MEINHELD_NOGREEN=1 $(PEERS)/bin/pip install --quiet --no-deps --no-binary :all: -r bench/peers-alone.txt \
 	    || echo "not installed: what bench/peers-alone.txt names"
 
