@@ -6,6 +6,7 @@ Knows HTTP/1.1 as far as these servers speak it; measures nothing. Every wait ha
 from __future__ import annotations
 
 import contextlib
+import http.client
 import re
 import socket
 from typing import BinaryIO
@@ -55,6 +56,22 @@ def request(workload: Workload, path: str = "") -> bytes:
     if workload.request_body:
         head += f"Content-Length: {workload.request_body}\r\n"
     return head.encode() + b"\r\n" + b"x" * workload.request_body
+
+
+def get(port: int, target: str, cookie: str = "", patience: float = PATIENCE) -> tuple[bytes, str]:
+    """The body of an answer, and the cookie that it sets, or ""; raises Failure unless the answer is 200."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience)
+    try:
+        connection.request("GET", target, headers={"Cookie": cookie} if cookie else {})
+        answer = connection.getresponse()
+        body = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise Failure(f"no answer to {target}: {error!r}") from error
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise Failure(f"{target} was answered by {answer.status} {answer.reason}")
+    return body, (answer.getheader("Set-Cookie") or "").partition(";")[0]
 
 
 def read_answer(stream: BinaryIO) -> bytes:

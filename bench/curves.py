@@ -17,8 +17,7 @@ from bench.runs import Run
 # Okabe's and Ito's, but for yellow, which cannot be seen on paper; then lines that are told apart by their dashes.
 COLOURS = ("#e69f00", "#009e73", "#d55e00", "#0072b2", "#56b4e9", "#cc79a7", "#8c6bb1")
 DASHES = ((0, ()), (0, (5, 1.5)))
-WIDTH, HEIGHT, LINE, TITLE, AXIS = 3.75, 1.9, 0.16, 0.16, 0.3  # inches; of the axes, of a line of the legend and so on
-LETTERS = 48, 70  # in a line of the title, and of what is below it
+WIDTH, HEIGHT, LINE, AXIS = 3.75, 1.9, 0.16, 0.3  # inches; of the axes, of a line of the legend and so on
 
 
 @dataclass(frozen=True)
@@ -66,18 +65,13 @@ def pieces(values: Sequence[float | None]) -> Iterator[tuple[list[float], list[f
 def svg(shown: Curves) -> str:
     """The picture, in colours of a style sheet that has those of `ranking`. Raises Missing without matplotlib."""
     light = {name: colours[0] for name, colours in ranking.COLOURS.items()}
-    title = textwrap.wrap(shown.title, LETTERS[0])
-    what = textwrap.wrap(shown.what, LETTERS[1])
-    head, legend = TITLE * len(title + what) + 0.12, LINE * len(shown.curves) + 0.05
+    title = textwrap.wrap(shown.title, ranking.LETTERS[0])
+    what = textwrap.wrap(shown.what, ranking.LETTERS[1])
+    head, legend = ranking.TITLE * len(title + what) + 0.12, LINE * len(shown.curves) + 0.05
     height = head + HEIGHT + AXIS + legend
     settings = {**charts.SETTINGS, "text.color": light["ink"], "text.parse_math": False}
     with charts.new_figure(WIDTH, height, "none", settings) as figure:
-        figure.patch.set_visible(False)
-        figure.text(
-            0.02, 1 - 0.06 / height, "\n".join(title), fontsize=8.5, fontweight="bold", va="top", linespacing=1.3
-        )
-        figure.text(0.02, 1 - (0.07 + TITLE * len(title)) / height, "\n".join(what), fontsize=7.5, va="top",
-                    color=light["faint"], linespacing=1.3)  # fmt: skip
+        ranking.write_head(figure, title, what, height)
         axes = figure.add_axes((0.12, (legend + AXIS) / height, 0.84, HEIGHT / height))
         _draw(axes, shown, light)
         _explain(figure, shown, light, height)

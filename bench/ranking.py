@@ -222,17 +222,20 @@ def svg(ranking: Ranking) -> str:
     height = AXIS + TITLE * len(title + what) + BAR * len(ranking.bars)
     settings = {**charts.SETTINGS, "text.color": light["ink"], "text.parse_math": False}
     with charts.new_figure(WIDTH, height, "none", settings) as figure:
-        figure.patch.set_visible(False)
-        figure.text(
-            0.02, 1 - 0.06 / height, "\n".join(title), fontsize=8.5, fontweight="bold", va="top", linespacing=1.3
-        )
-        figure.text(0.02, 1 - (0.07 + TITLE * len(title)) / height, "\n".join(what), fontsize=7.5, va="top",
-                    color=light["faint"], linespacing=1.3)  # fmt: skip
+        write_head(figure, title, what, height)
         bottom = 0.2 / height
         axes = figure.add_axes((0.33, bottom, 0.65, BAR * len(ranking.bars) / height))
         _draw(axes, ranking, light)
         text = charts.written(figure)
     return styled(text, words(ranking))
+
+
+def write_head(figure, title: Sequence[str], what: Sequence[str], height: float) -> None:
+    """Write the lines of a title, and below it those that say what is shown. height: of the figure, in inches."""
+    figure.patch.set_visible(False)
+    figure.text(0.02, 1 - 0.06 / height, "\n".join(title), fontsize=8.5, fontweight="bold", va="top", linespacing=1.3)
+    figure.text(0.02, 1 - (0.07 + TITLE * len(title)) / height, "\n".join(what), fontsize=7.5, va="top",
+                color=COLOURS["faint"][0], linespacing=1.3)  # fmt: skip
 
 
 def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:

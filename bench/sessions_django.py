@@ -8,7 +8,6 @@ gunicorn serve it with four workers each, on core 0; the load, and the server of
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
 import subprocess
 import tempfile
@@ -18,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from bench import load, proc, record, stores
-from bench.client import PATIENCE, Failure, Unable, request
+from bench.client import Failure, Unable, get, request
 from bench.launch import APPS, Running, Setting, environment, last_line, python_of, raise_if_missing, running
 from bench.measure import Measurement
 from bench.servers import SERVERS
@@ -232,7 +231,7 @@ def lost(visits: int, written: float) -> float:
 
 
 class Visitors:
-    """Some of the visitors, who look whether the site gives back what they told it. Each method raises Failure."""
+    """Some of the visitors. They look whether the site gives back what they told it. Each method raises Failure."""
 
     def __init__(self, run: Running, sessions: Sessions) -> None:
         assert isinstance(run.port, int)
@@ -266,18 +265,8 @@ class Visitors:
 
 def _told(port: int, path: str, cookie: str) -> tuple[dict, str]:
     """What the site answers to the visitor with this cookie, and the cookie to go on with."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-    try:
-        connection.request("GET", path, headers={"Cookie": cookie})
-        answer = connection.getresponse()
-        body, given = answer.read(), answer.getheader("Set-Cookie")
-    except (OSError, http.client.HTTPException) as error:
-        raise Failure(f"no answer to {path}: {error!r}") from error
-    finally:
-        connection.close()
-    if answer.status != 200:
-        raise Failure(f"{path} was answered with {answer.status}")
-    return json.loads(body), given.partition(";")[0] if given else cookie
+    body, given = get(port, path, cookie)
+    return json.loads(body), given or cookie
 
 
 def targets() -> Iterator[Target]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import http.client
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from functools import partial
 from typing import NamedTuple
 
 from bench import front, load, proc, record
-from bench.client import PATIENCE, Failure, Missing, Unable, check
+from bench.client import Failure, Missing, Unable, check, get
 from bench.launch import APPS, Running, Setting, environment, last_line, running
 from bench.measure import Measurement
 from bench.servers import SERVERS
@@ -252,19 +251,9 @@ def count(site: Site, setting: Setting) -> int:
 
 
 def ask(port: int, target: str, cookie: str = "") -> tuple[str, str]:
-    """The body of an answer, and the cookie that it sets, or ""; raises Failure unless the answer is 200."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-    try:
-        connection.request("GET", target, headers={"Cookie": cookie} if cookie else {})
-        answer = connection.getresponse()
-        body = answer.read().decode("latin-1")
-    except (OSError, http.client.HTTPException) as error:
-        raise Failure(f"no answer to {target}: {error!r}") from error
-    finally:
-        connection.close()
-    if answer.status != 200:
-        raise Failure(f"{target} was answered by {answer.status} {answer.reason}")
-    return body, (answer.getheader("Set-Cookie") or "").partition(";")[0]
+    """The text of an answer, and the cookie that it sets, or "". Raises Failure."""
+    body, given = get(port, target, cookie)
+    return body.decode("latin-1"), given
 
 
 def version(store: Store | None) -> str:

@@ -7,14 +7,13 @@ Numbers are microseconds of CPU for each request, unless a name says otherwise.
 
 from __future__ import annotations
 
-import http.client
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 
 from bench import front, load, proc, record, scenario
-from bench.client import Failure, check
+from bench.client import Failure, check, get
 from bench.launch import Running, Setting, expected, running
 from bench.scenario import Limit, Scenario
 from bench.servers import SERVERS, Server
@@ -92,18 +91,9 @@ def served(
 def with_cookie(page: Page, path: str) -> Page:
     """The page at this path, asked for by a client that has logged in."""
     assert isinstance(page.run.port, int)
-    connection = http.client.HTTPConnection("127.0.0.1", page.run.port, timeout=10)
-    try:
-        connection.request("GET", "/login")
-        answer = connection.getresponse()
-        answer.read()
-        cookie = (answer.getheader("Set-Cookie") or "").partition(";")[0]
-    except (OSError, http.client.HTTPException) as error:
-        raise Failure(f"no login: {error!r}") from error
-    finally:
-        connection.close()
+    _, cookie = get(page.run.port, "/login", patience=10)
     if not cookie:
-        raise Failure(f"no cookie of a login: status {answer.status}")
+        raise Failure("no cookie of a login")
     asking = replace(page.workload, path=path, cookie=cookie)
     check(page.run.port, asking, page.answer)
     return replace(page, workload=asking)

@@ -15,13 +15,7 @@ from bench.client import Missing  # noqa: E402
 from bench.sessions_libraries import COLUMNS, LIBRARIES  # noqa: E402
 from bench.table import Size  # noqa: E402
 
-
-@pytest.fixture(scope="module", autouse=True)
-def tally() -> None:
-    try:
-        launch.compile_c("tally")
-    except Missing as missing:
-        pytest.skip(str(missing))
+pytestmark = pytest.mark.usefixtures("tally")
 
 
 @pytest.mark.parametrize("name", ["cookie", "memory", "directory", "memcached", "redis"])

@@ -19,13 +19,7 @@ from bench.sessions_django_report import COLUMNS  # noqa: E402
 TINY = Amount(40, 0.5, 5)
 NOT_OF_A_ROW = {"share", "~rate", "~cpu"}  # but of several
 
-
-@pytest.fixture(scope="module", autouse=True)
-def tally() -> None:
-    try:
-        launch.compile_c("tally")
-    except Missing as missing:
-        pytest.skip(str(missing))
+pytestmark = pytest.mark.usefixtures("tally")
 
 
 def numbers(case: Case, directory: Path) -> dict[str, object]:
