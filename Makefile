@@ -91,7 +91,7 @@ bench-peers:  ## install the servers that the bench compares with
 .PHONY: bench-each-peer
 bench-each-peer:
 	@grep -v '^#' bench/peers.txt | while read -r peer; do \
-	    $(PEERS)/bin/pip install --quiet "$$peer" || echo "not installed: $$peer"; \
+	    $(PEERS)/bin/pip install --quiet --no-cache-dir "$$peer" || echo "not installed: $$peer"; \
 	done
 
 .PHONY: bench-systems

@@ -84,9 +84,13 @@ class TestStore:
         key = any_key()
         start = time.monotonic()
         version = store.save(key, b"1", 1, None)
-        assert store.load(key) is not None
-        assert gone(store, key, 5)
-        assert 0.9 < time.monotonic() - start < 1.1 + engine.precision
+        saved = time.monotonic()
+        asked = [saved]  # when each question began: a pause of the machine lets it end at any time
+        while store.load(key) is not None and asked[-1] < saved + 5:
+            time.sleep(0.02)
+            asked.append(time.monotonic())
+        assert time.monotonic() > start + 0.9
+        assert max(asked[:-1], default=saved) < saved + 1.1 + engine.precision
         assert store.touch(key, 60) is False
         with pytest.raises(Conflict):
             store.save(key, b"2", 60, version)
@@ -95,10 +99,11 @@ class TestStore:
 
     def test_a_record_that_is_touched_ends_later(self, store: Store, engine) -> None:
         key = any_key()
-        store.save(key, b"1", 1, None)
+        lifetime = 3  # seconds: longer than a busy machine pauses
+        store.save(key, b"1", lifetime, None)
         before = store.load(key)
         assert store.touch(key, 60) is True
-        time.sleep(1.2 + engine.precision)
+        time.sleep(lifetime + 0.2 + engine.precision)
         assert store.load(key) == before
         store.save(key, b"2", 60, before[1])
 
