@@ -61,16 +61,28 @@ impl<'py> Form<'py> {
 
 impl<'py> Found<'py> {
     /// The value of these bytes.
-    pub fn new(py: Python<'py>, kind: u8, bytes: &[u8]) -> PyResult<Self> {
+    pub fn new(kind: u8, bytes: Copied<'py>) -> PyResult<Self> {
+        let Copied(bytes) = bytes;
+        let py = bytes.py();
         Ok(match kind {
-            BYTES => Self::Plain(PyBytes::new(py, bytes).into_any()),
-            TEXT => Self::Plain(PyString::from_bytes(py, bytes)?.into_any()),
+            BYTES => Self::Plain(bytes.into_any()),
+            TEXT => Self::Plain(PyString::from_bytes(py, bytes.as_bytes())?.into_any()),
             INTEGER => {
-                let bytes = bytes.try_into().map_err(|_| PyRuntimeError::new_err("a number has not 64 bits"))?;
+                let bytes =
+                    bytes.as_bytes().try_into().map_err(|_| PyRuntimeError::new_err("a number has not 64 bits"))?;
                 Self::Plain(i64::from_ne_bytes(bytes).into_bound_py_any(py)?)
             }
-            kind => Self::Packed(kind, PyBytes::new(py, bytes)),
+            kind => Self::Packed(kind, bytes),
         })
+    }
+}
+
+/// The bytes of a value, copied from where others may change them.
+pub struct Copied<'py>(pub Bound<'py, PyBytes>);
+
+impl AsRef<[u8]> for Copied<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
     }
 }
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from errno import ELOOP
 from hashlib import blake2b
 from secrets import randbits, token_hex
-from stat import S_ISREG
+from stat import S_IMODE, S_ISREG, S_IWGRP, S_IWOTH
 
 from poorhttp._engine import CacheTable
 
@@ -89,6 +89,9 @@ def _judged(path: str, descriptor: int, size: int) -> tuple[Secret, str]:
     if facts.st_uid != os.geteuid():
         owner = f"belongs to the user {facts.st_uid}, and this process runs as {os.geteuid()}"
         raise _fault(path, owner, "run this as the same user, or name another file")
+    if facts.st_mode & (S_IWGRP | S_IWOTH):
+        who = f"may be written by others (its mode is {S_IMODE(facts.st_mode):o}), who can put any values there"
+        raise _fault(path, who, "remove it, or name another file")
     head = os.pread(descriptor, HEAD.size, 0)
     if len(head) < HEAD.size or not head.startswith(MAGIC):
         raise _fault(path, "is no cache", "name another file, or remove this one")

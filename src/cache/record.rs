@@ -1,6 +1,12 @@
 //! The form of a record: a head of 32 bytes, the key, the value, and what is left of its room.
 //!
 //! Knows bytes at an offset in a shard. Knows neither the index nor the ring that the records lie in.
+//!
+//! If something writes into the file without the lock, bytes change while they are read. So numbers are copied first,
+//! and judged and used as they were copied; and a value is right if the sum of its copy is. Whatever a number is, what it
+//! leads to is looked up with `get`, which knows the end of the shard.
+
+use std::hint::black_box;
 
 /// Bytes of the head.
 pub const HEAD: usize = 32;
@@ -16,6 +22,9 @@ pub const INTEGER: u8 = 2;
 pub const LIVE: u8 = 1;
 /// It was used since it was put where it is.
 pub const USED: u8 = 2;
+
+/// An odd number without a pattern, with which sums are made.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What was read cannot be: an offset outside of the shard, a chain without an end, a value with another sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +49,7 @@ pub struct Record {
     pub kind: u8,
     /// `LIVE`, `USED`.
     pub flags: u8,
-    /// The sum of the value.
+    /// The sum of the value. It stands in the head mixed with `tag` and `expires`, and so is wrong if one of them is.
     pub sum: u32,
     /// When it is over, in nanoseconds since the machine has started; 0 for never.
     pub expires: u64,
@@ -49,24 +58,26 @@ pub struct Record {
 impl Record {
     /// Read the head of the live record at `at`.
     pub fn read(memory: &[u8], at: usize) -> Result<Self, Damaged> {
-        let bytes = memory.get(at..).and_then(<[u8]>::first_chunk::<HEAD>).ok_or(Damaged)?;
+        let bytes = copy_of::<HEAD>(memory, at)?;
         let &[next, room, tag, [key, key_high, kind, flags], value, sum, expires, expires_high] =
             bytes.as_chunks::<4>().0
         else {
             return Err(Damaged);
         };
         let size = |bytes| usize::try_from(u32::from_ne_bytes(bytes)).map_err(|_| Damaged);
+        let tag = u32::from_ne_bytes(tag);
+        let expires = u64::from(u32::from_ne_bytes(expires)) | u64::from(u32::from_ne_bytes(expires_high)) << 32;
         let record = Self {
             at,
             next: u32::from_ne_bytes(next),
             room: size(room)?,
-            tag: u32::from_ne_bytes(tag),
+            tag,
             key: usize::from(u16::from_ne_bytes([key, key_high])),
             value: size(value)?,
             kind,
             flags,
-            sum: u32::from_ne_bytes(sum),
-            expires: u64::from(u32::from_ne_bytes(expires)) | u64::from(u32::from_ne_bytes(expires_high)) << 32,
+            sum: u32::from_ne_bytes(sum) ^ seal(tag, expires),
+            expires,
         };
         let is_whole = room_for(record.key, record.value) <= record.room && record.room <= memory.len() - at;
         let is_placed = at.is_multiple_of(UNIT) && record.room.is_multiple_of(UNIT);
@@ -83,7 +94,7 @@ impl Record {
             self.tag.to_ne_bytes(),
             [key, key_high, self.kind, self.flags],
             small(self.value)?.to_ne_bytes(),
-            self.sum.to_ne_bytes(),
+            (self.sum ^ seal(self.tag, self.expires)).to_ne_bytes(),
         ];
         let low = u32::try_from(self.expires & u64::from(u32::MAX)).map_err(|_| Damaged)?;
         let high = u32::try_from(self.expires >> 32).map_err(|_| Damaged)?;
@@ -116,7 +127,7 @@ pub fn room_for(key: usize, value: usize) -> usize {
 
 /// Room and flags of the record at `at`, which may be dead, and may be shorter than a head then.
 pub fn block(memory: &[u8], at: usize) -> Result<(usize, u8), Damaged> {
-    let bytes = memory.get(at..).and_then(<[u8]>::first_chunk::<UNIT>).ok_or(Damaged)?;
+    let bytes = copy_of::<UNIT>(memory, at)?;
     let &[_, room, _, [_, _, _, flags]] = bytes.as_chunks::<4>().0 else { return Err(Damaged) };
     let room = usize::try_from(u32::from_ne_bytes(room)).map_err(|_| Damaged)?;
     if room == 0 || !room.is_multiple_of(UNIT) { Err(Damaged) } else { Ok((room, flags)) }
@@ -136,12 +147,24 @@ pub fn put(memory: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), Damaged> {
 
 /// The number of 32 bits at `at`.
 pub fn number(memory: &[u8], at: usize) -> Result<u32, Damaged> {
-    memory.get(at..).and_then(<[u8]>::first_chunk).map(|bytes| u32::from_ne_bytes(*bytes)).ok_or(Damaged)
+    copy_of(memory, at).map(u32::from_ne_bytes)
+}
+
+/// A copy of the bytes at `at`.
+fn copy_of<const N: usize>(memory: &[u8], at: usize) -> Result<[u8; N], Damaged> {
+    // The compiler, which takes the memory for unchanged, must not read it again where the copy is used.
+    memory.get(at..).and_then(<[u8]>::first_chunk).map(|bytes| black_box(*bytes)).ok_or(Damaged)
+}
+
+/// What the sum of a value is mixed with.
+fn seal(tag: u32, expires: u64) -> u32 {
+    let [a, b, c, d, ..] = (expires ^ u64::from(tag) << 32).wrapping_mul(FACTOR).to_be_bytes();
+    u32::from_be_bytes([a, b, c, d])
 }
 
 /// The sum of a value and its kind, by which damage is noticed. It is no defence against a forger.
 pub fn sum_of(kind: u8, value: &[u8]) -> u32 {
-    let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(FACTOR).rotate_left(29);
     // Four sums side by side, since a processor multiplies several numbers at a time.
     let mut sums = [1, 2, 3, 4];
     let (blocks, rest) = value.as_chunks::<32>();

@@ -100,8 +100,14 @@ impl<'a> Shard<'a> {
         let _ = self.set_ring(&Ring { head: first, edge: first, end: first, taken, live: 0, items: 0 });
     }
 
-    /// The kind and the value of a key, if there is one. now: the clock, which is read if that matters.
-    pub fn get(&mut self, name: Name<'_>, now: &dyn Fn() -> u64) -> Result<Option<(u8, &[u8])>, Damaged> {
+    /// The kind and the value of a key, if there is one. now: the clock, which is read if that matters. copy: makes a copy
+    /// of the value, which is what is judged.
+    pub fn get<C: AsRef<[u8]>>(
+        &mut self,
+        name: Name<'_>,
+        now: &dyn Fn() -> u64,
+        copy: impl FnOnce(&[u8]) -> C,
+    ) -> Result<Option<(u8, C)>, Damaged> {
         let found = self.locate(name)?.map(|(_, record)| record);
         let Some(record) = found.filter(|record| record.expires == 0 || !record.is_over(now())) else {
             self.count(MISSES);
@@ -111,7 +117,8 @@ impl<'a> Shard<'a> {
         if record.flags & USED == 0 {
             self.note_used(&record)?;
         }
-        Ok(Some((record.kind, self.value(&record)?)))
+        let value = copy(record.value(self.memory)?);
+        if sum_of(record.kind, value.as_ref()) == record.sum { Ok(Some((record.kind, value))) } else { Err(Damaged) }
     }
 
     /// Whether there is a value.
@@ -125,7 +132,7 @@ impl<'a> Shard<'a> {
         let live = found.filter(|(_, record)| !record.is_over(now));
         let may = match (when, live) {
             (When::Always, _) | (When::Missing, None) => true,
-            (When::Begins(start), Some((_, record))) => self.value(&record)?.starts_with(start) && record.kind == BYTES,
+            (When::Begins(start), Some((_, record))) => self.begins(&record, start)?,
             _ => false,
         };
         if may {
@@ -144,9 +151,9 @@ impl<'a> Shard<'a> {
     ) -> Result<Counted, Damaged> {
         let found = self.locate(name)?;
         let (old, expires) = match (found.filter(|(_, record)| !record.is_over(now)), start) {
-            (Some((_, record)), _) => match (record.kind, self.value(&record)?.first_chunk()) {
-                (INTEGER, Some(bytes)) => (i64::from_ne_bytes(*bytes), record.expires),
-                _ => return Ok(Counted::NoInteger),
+            (Some((_, record)), _) => match self.integer(&record)? {
+                Some(number) => (number, record.expires),
+                None => return Ok(Counted::NoInteger),
             },
             (None, Some(start)) => start,
             (None, None) => return Ok(Counted::Missing),
@@ -182,10 +189,19 @@ impl<'a> Shard<'a> {
         Ok([counter(HITS), counter(MISSES), sizes.0, sizes.1, counter(EVICTIONS), sizes.2])
     }
 
-    /// The value of a record, if its sum is right.
-    fn value(&self, record: &Record) -> Result<&[u8], Damaged> {
+    /// Whether a value is bytes that begin with these.
+    fn begins(&self, record: &Record, start: &[u8]) -> Result<bool, Damaged> {
         let value = record.value(self.memory)?;
-        if sum_of(record.kind, value) == record.sum { Ok(value) } else { Err(Damaged) }
+        let begins = record.kind == BYTES && value.starts_with(start);
+        if sum_of(record.kind, value) == record.sum { Ok(begins) } else { Err(Damaged) }
+    }
+
+    /// The number that a value is, if it is one.
+    fn integer(&self, record: &Record) -> Result<Option<i64>, Damaged> {
+        let value = record.value(self.memory)?;
+        let number = <[u8; 8]>::try_from(value).ok().filter(|_| record.kind == INTEGER);
+        let copy = number.as_ref().map_or(value, <[u8; 8]>::as_slice);
+        if sum_of(record.kind, copy) == record.sum { Ok(number.map(i64::from_ne_bytes)) } else { Err(Damaged) }
     }
 
     /// Write a value: where the old one is if it fits there, else at the head of the ring.

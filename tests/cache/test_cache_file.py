@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import shutil
@@ -150,10 +151,44 @@ def test_a_file_of_another_user_is_refused(path: str) -> None:
         Cache(path, SIZE)
 
 
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666, 0o777])
+@pytest.mark.parametrize("pickle", [False, True])
+def test_a_file_that_others_may_write_is_refused(path: str, mode: int, pickle: bool) -> None:
+    Cache(path, SIZE)
+    os.chmod(path, mode)
+    told = f"{path} may be written by others \\(its mode is {mode:o}\\).*: remove it, or name another file"
+    with pytest.raises(OSError, match=told):
+        Cache(path, SIZE, pickle=pickle)
+    os.chmod(path, 0o644)
+    assert Cache(path, SIZE, pickle=pickle).get("key") is None
+
+
+def test_a_path_of_bytes(path: str) -> None:
+    Cache(path, SIZE).set("key", "value")
+    assert Cache(path.encode(), SIZE).get("key") == "value"
+    odd = Cache(path.encode() + b"\xff", SIZE)
+    odd.set("key", "odd")
+    assert odd.path == path + "\udcff" and Cache(odd.path, SIZE).get("key") == "odd"
+    assert sorted(os.listdir(os.path.dirname(path))) == ["cache", "cache\udcff"]
+
+
+def test_what_cannot_be_opened_leaves_nothing(path: str) -> None:
+    before = os.listdir("/proc/self/fd")
+    for size in 4e6, "4194304", None:
+        for where in path, None:
+            with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+                Cache(where, size)  # type: ignore[arg-type]
+    for patience in -1, -0.001, math.nan, math.inf, 1e9:
+        with pytest.raises(ValueError, match=r"the patience of a cache is .*; expected 0 to 3600 seconds"):
+            Cache(path, SIZE, patience=patience)
+    assert not os.listdir(os.path.dirname(path)) and os.listdir("/proc/self/fd") == before
+    assert Cache(path, SIZE, patience=0).get("key") is None
+
+
 def test_locks_that_are_damaged_are_noticed(path: str) -> None:
     Cache(path, SIZE)
     changed(path, 4096, random.Random(1).randbytes(4096))
-    with pytest.raises(OSError, match="the file of the cache is damaged: remove it"):
+    with pytest.raises(OSError, match=f"the cache {path} is damaged: remove its file"):
         Cache(path, SIZE)
 
 

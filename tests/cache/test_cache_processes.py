@@ -199,7 +199,7 @@ def test_a_process_that_is_stopped_costs_others_one_wait_and_no_more(path: str) 
         for _ in range(10):
             assert fresh.get("large") is None and "large" not in fresh
         assert time.monotonic() - start < 3, "others do not wait again"
-        told = r"another process has kept a part of the cache locked for 300 ms: is one stopped, or in a debugger\?"
+        told = rf"another process has kept a part of the cache {path} locked for 300 ms: is one stopped, or in a debugger\?"
         for do in (
             lambda: fresh.set("large", 1),
             lambda: fresh.add("large", 1),
