@@ -13,7 +13,6 @@ use pyo3::exceptions::{
 };
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 
 use crate::cache::lock::Failure;
 use crate::cache::mapping::{OVERHEAD, SIZES};
@@ -226,18 +225,18 @@ impl CacheTable {
         let (shard, name) = self.place(key)?;
         let mut found = None;
         let mut done = self.table.at_once(shard, Access::Read, &mut |shard| {
-            found = shard.get(name, &now, |bytes| Copied(PyBytes::new(py, bytes)))?;
+            found = shard.get(name, &now, |kind, bytes| Copied::new(py, kind, bytes))?;
             Ok(())
         });
         if done == Err(Failure::Busy) {
             let mut copied = None;
             done = py.detach(|| {
                 self.table.in_time(shard, Access::Read, &mut |shard| {
-                    copied = shard.get(name, &now, <[u8]>::to_vec)?;
+                    copied = shard.get(name, &now, |_, bytes| bytes.to_vec())?;
                     Ok(())
                 })
             });
-            found = copied.map(|(kind, bytes)| (kind, Copied(PyBytes::new(py, &bytes))));
+            found = copied.map(|(kind, bytes)| (kind, Copied::new(py, kind, &bytes)));
         }
         let found = found.map(|(kind, bytes)| Found::new(kind, bytes)).transpose()?;
         Ok(done.map(|()| found))

@@ -61,8 +61,11 @@ impl<'py> Form<'py> {
 
 impl<'py> Found<'py> {
     /// The value of these bytes.
-    pub fn new(kind: u8, bytes: Copied<'py>) -> PyResult<Self> {
-        let Copied(bytes) = bytes;
+    pub fn new(kind: u8, copy: Copied<'py>) -> PyResult<Self> {
+        let bytes = match copy {
+            Copied::Ascii(text) => return Ok(Self::Plain(text.into_any())),
+            Copied::Bytes(bytes) => bytes,
+        };
         let py = bytes.py();
         Ok(match kind {
             BYTES => Self::Plain(bytes.into_any()),
@@ -77,12 +80,26 @@ impl<'py> Found<'py> {
     }
 }
 
-/// The bytes of a value, copied from where others may change them.
-pub struct Copied<'py>(pub Bound<'py, PyBytes>);
+/// A value as it was copied from where others may change it: its bytes, or for speed the text of which they are.
+pub enum Copied<'py> {
+    Ascii(Bound<'py, PyString>),
+    Bytes(Bound<'py, PyBytes>),
+}
+
+impl<'py> Copied<'py> {
+    pub fn new(py: Python<'py>, kind: u8, bytes: &[u8]) -> Self {
+        // Python has such text as the same bytes. Other text would have to be encoded again to be judged.
+        let text = if kind == TEXT && bytes.is_ascii() { PyString::from_bytes(py, bytes).ok() } else { None };
+        text.map_or_else(|| Self::Bytes(PyBytes::new(py, bytes)), Self::Ascii)
+    }
+}
 
 impl AsRef<[u8]> for Copied<'_> {
     fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
+        match self {
+            Self::Ascii(text) => text.to_str().map_or(&[], str::as_bytes),
+            Self::Bytes(bytes) => bytes.as_bytes(),
+        }
     }
 }
 

@@ -81,7 +81,8 @@ mod tests {
 
         fn get(&mut self, key: &[u8]) -> Option<(u8, Vec<u8>)> {
             let now = self.now;
-            self.on(|shard| shard.get(name(key), &|| now, <[u8]>::to_vec)).unwrap_or_else(|Damaged| panic!("damaged"))
+            self.on(|shard| shard.get(name(key), &|| now, |_, bytes| bytes.to_vec()))
+                .unwrap_or_else(|Damaged| panic!("damaged"))
         }
 
         fn stats(&mut self) -> Stats {
@@ -315,7 +316,7 @@ mod tests {
                 let value = vec![u8::try_from(turn % 256).unwrap(); size];
                 let found = tried.on(|shard| {
                     shard.set(name(&key), Entry { kind: BYTES, value: &value, expires: 0 }, When::Always, 1)?;
-                    shard.get(name(&key), &|| 1, <[u8]>::to_vec)
+                    shard.get(name(&key), &|| 1, |_, bytes| bytes.to_vec())
                 });
                 match found {
                     Err(Damaged) => {

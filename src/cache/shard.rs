@@ -101,12 +101,12 @@ impl<'a> Shard<'a> {
     }
 
     /// The kind and the value of a key, if there is one. now: the clock, which is read if that matters. copy: makes a copy
-    /// of the value, which is what is judged.
+    /// of a value, of its kind, which is what is judged.
     pub fn get<C: AsRef<[u8]>>(
         &mut self,
         name: Name<'_>,
         now: &dyn Fn() -> u64,
-        copy: impl FnOnce(&[u8]) -> C,
+        copy: impl FnOnce(u8, &[u8]) -> C,
     ) -> Result<Option<(u8, C)>, Damaged> {
         let found = self.locate(name)?.map(|(_, record)| record);
         let Some(record) = found.filter(|record| record.expires == 0 || !record.is_over(now())) else {
@@ -117,7 +117,7 @@ impl<'a> Shard<'a> {
         if record.flags & USED == 0 {
             self.note_used(&record)?;
         }
-        let value = copy(record.value(self.memory)?);
+        let value = copy(record.kind, record.value(self.memory)?);
         if sum_of(record.kind, value.as_ref()) == record.sum { Ok(Some((record.kind, value))) } else { Err(Damaged) }
     }
 

@@ -251,7 +251,7 @@ mod tests {
         let (shard, name) = table.place(key);
         let mut found = None;
         let mut run = |shard: &mut Shard<'_>| {
-            found = shard.get(name, &now, <[u8]>::to_vec)?.map(|(_, value)| value);
+            found = shard.get(name, &now, |_, bytes| bytes.to_vec())?.map(|(_, value)| value);
             Ok(())
         };
         table.in_time(shard, Access::Read, &mut run).map(|()| found)
