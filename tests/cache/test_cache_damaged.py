@@ -9,6 +9,7 @@ import re
 import signal
 import struct
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -41,6 +42,8 @@ def in_children(do: Callable[[int], None], count: int) -> Iterator[list[int]]:
                 while time.monotonic() < end:
                     do(number)
                 os._exit(0)
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(1)
         pids.append(pid)
@@ -53,7 +56,7 @@ def in_children(do: Callable[[int], None], count: int) -> Iterator[list[int]]:
 
 @pytest.fixture
 def cache(path: str) -> Cache:
-    return Cache(path, SIZE, patience=0.05)
+    return Cache(path, SIZE)
 
 
 @pytest.mark.parametrize("kind", [b"\x42", b"\0"])
@@ -67,7 +70,7 @@ def test_a_lock_that_cannot_be_is_an_error_that_names_the_file(cache: Cache, kin
         start = time.monotonic()
         with pytest.raises(RuntimeError, match=told):
             do()
-        assert time.monotonic() - start < 0.04, "there is nothing to wait for"
+        assert time.monotonic() - start < 0.9, "there is nothing to wait for"
 
 
 def test_a_cache_that_is_opened_with_damaged_locks_is_named(cache: Cache) -> None:
@@ -146,8 +149,9 @@ def test_each_bit_of_a_record_and_of_the_state_may_be_another(path: str, seed: i
             signal.alarm(0)
 
 
-def test_the_lock_of_a_process_that_is_no_more(cache: Cache) -> None:
+def test_the_lock_of_a_process_that_is_no_more(path: str) -> None:
     """It is as if one were stopped: nobody can know that there is none."""
+    cache = Cache(path, SIZE, patience=0.05)
     written(str(cache.path), LOCK, struct.pack("=I", 2**22 - 1))
     assert cache.get("key") is None
     with pytest.raises(TimeoutError, match=f"a part of the cache {re.escape(str(cache.path))} locked for 50 ms"):
