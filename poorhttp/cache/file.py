@@ -133,9 +133,12 @@ def _made(path: str, size: int) -> tuple[int, Secret] | None:
 
 def _lay_out(descriptor: int, size: int) -> Secret:
     os.ftruncate(descriptor, size + CacheTable.OVERHEAD)
-    CacheTable.lay_out(descriptor)
     secret = randbits(64), randbits(64)
     os.pwrite(descriptor, HEAD.pack(MAGIC, CacheTable.LAYOUT, size, *secret, machine()), 0)
+    # A machine that loses its power may leave a file on a disk with a name and without its bytes. With its head it is
+    # known as a cache of an earlier start, and replaced.
+    os.fsync(descriptor)
+    CacheTable.lay_out(descriptor)
     return secret
 
 

@@ -2,9 +2,9 @@
 //!
 //! Knows bytes at an offset in a shard. Knows neither the index nor the ring that the records lie in.
 //!
-//! If something writes into the file without the lock, bytes change while they are read. So numbers are copied first,
-//! and judged and used as they were copied; and a value is right if the sum of its copy is. Whatever a number is, what it
-//! leads to is looked up with `get`, which knows the end of the shard.
+//! If something writes into the file without the lock, bytes change while they are read. So numbers are copied first, and
+//! judged and used as they were copied: whatever they are, each slice that they lead to ends within the shard. Keys and
+//! values are only compared, summed and copied, and a value is right if the sum of its copy is.
 
 use std::hint::black_box;
 

@@ -2,7 +2,7 @@
 //!
 //! Knows how long a thread may wait for a lock, and takes memory of the file before it is touched: a file that has holes
 //! would end the process (SIGBUS) where the file system is full. A process that is stopped while it has a lock costs
-//! others one wait. After that they do not wait any more for this shard until it is free again.
+//! each other process one long wait. After that they wait only shortly for this shard, until it is free again.
 
 use std::hash::Hasher;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};

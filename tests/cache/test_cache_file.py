@@ -113,6 +113,19 @@ def test_a_file_that_was_cut_is_replaced(path: str) -> None:
         Cache(path, SIZE).set("key", 1)
 
 
+def test_the_head_is_on_the_disk_before_the_file_has_its_name(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a machine that loses its power may leave a file that is no cache, and is refused for ever."""
+    heads = []
+
+    def synced(descriptor: int) -> None:
+        heads.append(os.pread(descriptor, 16, 0))
+        assert not os.path.exists(path)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    Cache(path, SIZE).set("key", "value")
+    assert heads == [file.MAGIC] and Cache(path, SIZE).get("key") == "value"
+
+
 @pytest.mark.parametrize("content", [b"", b"x", b"poorhttp.cache", b"SQLite format 3\0" * 1000, os.urandom(SIZE)])
 def test_a_file_that_is_no_cache_is_left_alone(path: str, content: bytes) -> None:
     Path(path).write_bytes(content)
