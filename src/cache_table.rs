@@ -299,7 +299,8 @@ impl CacheTable {
     fn told(&self, failure: Failure) -> PyErr {
         match failure {
             Failure::Busy => PyTimeoutError::new_err(format!(
-                "another process has kept a part of the cache {} locked for {} ms: is one stopped, or in a debugger?",
+                "another process has kept a part of the cache {} locked for {} ms: is one stopped, or in a debugger? If none \
+                 is, the file is damaged: remove it, and restart what uses it",
                 self.name, self.patience
             )),
             Failure::Damaged => PyRuntimeError::new_err(damaged(&self.name)),

@@ -294,6 +294,18 @@ mod tests {
     }
 
     #[test]
+    fn a_link_to_memory_that_was_never_taken_is_damage() {
+        let mut tried = Tried::new(1 << 20, 1 << 20);
+        tried.set(b"key", b"value", 0, When::Always);
+        let (start, record) = tried.on(|shard| (shard.first, Record::read(shard.memory, shard.first).unwrap()));
+        let (far, link) = (512 << 10, tried.on(|shard| shard.link_to(&record).unwrap()));
+        tried.memory.copy_within(start..start + record.room, far);
+        tried.memory[link..link + 4].copy_from_slice(&u32::try_from(far).unwrap().to_ne_bytes());
+        let found = tried.on(|shard| shard.get(name(b"key"), &|| 1, |_, bytes| bytes.to_vec()));
+        assert_eq!(found, Err(Damaged), "on a full file system, reading there would end the process");
+    }
+
+    #[test]
     fn damage_is_noticed_and_costs_the_shard_its_values() {
         let mut noticed = 0;
         for turn in 0..200 {

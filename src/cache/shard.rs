@@ -16,6 +16,8 @@ const FIRST: usize = 64 << 10;
 /// Records of one chain at most. The hash is a secret, so nobody can make chains long.
 const LONGEST: usize = 1000;
 
+/// Where the end of the memory that may be used is.
+pub(super) const TAKEN: usize = 12;
 /// Where the counters are.
 const HITS: usize = 24;
 const MISSES: usize = 32;
@@ -295,8 +297,14 @@ impl<'a> Shard<'a> {
         match at {
             0 => Ok(None),
             at if at < self.first => Err(Damaged),
-            at => Record::read(self.memory, at).map(Some),
+            at => Record::read(self.usable()?, at).map(Some),
         }
+    }
+
+    /// The memory that may be read.
+    fn usable(&self) -> Result<&[u8], Damaged> {
+        let taken = usize::try_from(number(self.memory, TAKEN)?).map_err(|_| Damaged)?;
+        self.memory.get(..taken).ok_or(Damaged)
     }
 
     pub(super) fn set_link(&mut self, link: usize, at: usize) -> Result<(), Damaged> {
