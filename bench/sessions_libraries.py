@@ -25,7 +25,7 @@ from bench.workloads import Row, Target, Workload
 
 __all__ = ["NAMES", "PROGRAMS", "ROUNDS", "SERVED_BY", "facts", "rows", "sections", "targets"]
 
-ROUNDS = 2
+ROUNDS = 1
 PROGRAMS = ("tally",)
 SERVED_BY = ("single",)
 SIZES = ("0KB", "1KB", "4KB", "64KB")

@@ -75,10 +75,10 @@ def test_a_suite_has_rounds_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_of_each_sort_choose_rows_and_the_page_without_session_is_always_beside() -> None:
-    assert chosen("read", "one", "16KB", "db", "file") == [
-        ("read one forking", "none 16KB"), ("read one gunicorn", "none 16KB"),
-        ("read one forking", "file 16KB"), ("read one gunicorn", "file 16KB"),
-        ("read one forking", "db 16KB"), ("read one gunicorn", "db 16KB"),
+    assert chosen("read", "one", "32KB", "db", "file") == [
+        ("read one forking", "none 32KB"), ("read one gunicorn", "none 32KB"),
+        ("read one forking", "file 32KB"), ("read one gunicorn", "file 32KB"),
+        ("read one forking", "db 32KB"), ("read one gunicorn", "db 32KB"),
     ]  # fmt: skip
     rows = chosen()
     assert len(rows) == len(set(rows)) and ("read one forking", "db-async 4KB") not in rows
