@@ -203,14 +203,16 @@ def test_targets_name_rows_and_columns_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("others", "expected"),
     [
-        ({}, ["met"] * 5),
-        ({"shared": result(7, 19, 20, 73_000)}, ["MISSED", "met", "MISSED", "MISSED", "MISSED"]),
+        ({"pylibmc": result(80, 90, 100)}, ["met"] * 5),
+        ({}, ["met", "not run", "met", "not run", "met"]),
+        ({"pylibmc": result(80, 90, 100), "shared": result(7, 19, 20, 73_000)},
+         ["MISSED", "met", "MISSED", "MISSED", "MISSED"]),
         ({"pylibmc": result(40, 40, 50)}, ["met", "MISSED", "met", "MISSED", "met"]),
-        ({"diskcache": Result([], ["broken"])}, ["FAILED", "met", "FAILED", "met", "met"]),
+        ({"pylibmc": result(80, 90, 100), "diskcache": Result([], ["broken"])}, ["FAILED", "met", "FAILED", "met", "met"]),
         ({"shared": Result([], [], "not there")}, ["not run"] * 5),
     ],
-    ids=["fast", "slow", "a faster client", "a failed one", "without ours"],
-)
+    ids=["fast", "without the faster client", "slow", "a faster client", "a failed one", "without ours"],
+)  # fmt: skip
 def test_targets_compare_with_the_faster_client(others: dict[str, Result], expected: list[str]) -> None:
     found = results(**others)
     targets = [target for target in caches.targets() if target.row[0] == "djangocache"]
