@@ -53,11 +53,12 @@ pub enum When<'a> {
 }
 
 /// What came of a request to count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counted {
     /// The number now.
     To(i64),
     /// There is no value.
+    #[default]
     Missing,
     /// The value is of another kind.
     NoInteger,
