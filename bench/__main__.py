@@ -13,7 +13,6 @@ import math
 import os
 import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -34,6 +33,7 @@ from bench import (
     report,
     robust,
     scale,
+    scratch,
     sessions,
     sessions_django,
     sessions_libraries,
@@ -84,9 +84,10 @@ def main() -> int:
         # Under nohup HUP stays ignored. INT is not, though a shell ignores it in the background: watchfiles ends by it.
         if signum == signal.SIGINT or signal.getsignal(signum) != signal.SIG_IGN:
             signal.signal(signum, interrupted)
-    with tempfile.TemporaryDirectory(prefix="bench-") as work:
-        os.chmod(work, 0o711)  # if root runs the bench, Apache is another user, with mod_python and with mod_wsgi
-        setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
+    scratch.remove_abandoned()
+    with scratch.directory() as work:
+        work.chmod(0o711)  # if root runs the bench, Apache is another user, with mod_python and with mod_wsgi
+        setting = launch.Setting(python=os.path.abspath(arguments.python), work=work)
         setting.peers = os.path.abspath(getattr(arguments, "peers", setting.peers))
         if arguments.command == "cost":
             setting.before = arguments.before and os.path.abspath(arguments.before)

@@ -55,7 +55,7 @@ def test_the_time_left_is_that_of_the_row_or_its_workload_or_all(clock: list[flo
             clock[0] += seconds
     lines = stream.getvalue().splitlines()
     assert lines[0] == "a row; 1 of 6" and shown.left() == 30 + 80
-    assert lines[1].startswith("a row; 2 of 6, 0 min 50 s left, until "), "each row as the first"
+    assert lines[1].startswith("a row; 2 of 6, 50 s left, until "), "each row as the first"
     assert lines[2].startswith("a row; 3 of 6, 1 min 20 s left, until "), "unknown: 20; then 10, 30, 20"
 
 
