@@ -54,7 +54,7 @@ def server_version(server: Server, setting: Setting) -> dict[str, object]:
 
 
 def said(command: list[str], ours: bool = False) -> str:
-    """The first line that a command prints, or why there is none; of a Python that fails the last one, which says why."""
+    """The first line that a command prints, or why there is none."""
     try:
         done = subprocess.run(
             command, env=environment(ours), cwd=HERE / "apps", capture_output=True, text=True, timeout=20, check=False

@@ -177,7 +177,8 @@ def of_start(monkeypatch: pytest.MonkeyPatch, *rows: tuple[tuple[str, str], Call
     monkeypatch.setattr(__main__, "SIGNALS", ())
     monkeypatch.setattr(record, "surroundings", lambda *_: {**FACTS, "servers": {}})
     monkeypatch.setitem(__main__.COMMANDS, "start", (lambda *_: iter(rows), lambda _: ["a section"], ()))
-    arguments = argparse.Namespace(command="start", quick=False, no_record=False, record=None, resume=None, rounds=1)
+    arguments = argparse.Namespace(command="start", quick=False, no_record=False, record=None, resume=None, rounds=1,
+                                   only=None)  # fmt: skip
     return __main__.run(arguments, launch.Setting())
 
 
