@@ -35,6 +35,10 @@ WHAT = {
     "parallel": f"{EACH} requests at once each second, until {LIMIT} have no answer",
     "memory": "after 10 and then 100 parallel requests; KiB",
 }
+SECONDS = {
+    "serial": ("`ans t`, `res t` and `arrived` are seconds.",),
+    "parallel": ("`ans t`, `req t` and `arrived` are seconds.",),
+}
 # The charts of a test: unit, which of its COLUMNS, and how much of their unit is one of the chart's.
 OF_SPEED = (("per second, larger is better", slice(3), 1.0), ("ms, smaller is better", slice(3, 5), 1e-3))
 DRAWN = {
@@ -53,10 +57,9 @@ def sections(results: report.Results) -> Iterator[str]:
         test, _, page = workload.partition(" ")
         what = f"{PAGES[page].what}, " if page else ""
         names = [server for of, server in results if of == workload]
-        yield (
-            f"## {workload}: {what}{WHAT[test]}\n\n{_compared(results, workload, test, names)}\n\n"
-            f"{_beside(results, workload, test, names)}"
-        )
+        parts = [f"## {workload}: {what}{WHAT[test]}", *SECONDS.get(test, ())]
+        parts += [_compared(results, workload, test, names), _beside(results, workload, test, names)]
+        yield "\n\n".join(parts)
 
 
 def _compared(results: report.Results, workload: str, test: str, names: Sequence[str]) -> str:

@@ -107,7 +107,7 @@ def target_table(targets: Sequence[Target], results: Results) -> str:
     judged = [target for target in targets if target.row in results]
     parts = [table(TARGET_HEADING, [target_row(target, results) for target in judged])] if judged else []
     if others := len(targets) - len(judged):
-        parts.append(f"Not among the rows of this run: those of {others} of {len(targets)} targets.")
+        parts.append(f"This run does not have the rows of {others} of the {len(targets)} targets.")
     return "\n\n".join(parts)
 
 

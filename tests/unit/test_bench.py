@@ -105,8 +105,8 @@ def test_targets_of_rows_that_a_run_does_not_have_are_counted() -> None:
                Target("ratio", ("w", "s"), "p99", "<=", 1, over=(("w", "bare"),))]  # fmt: skip
     text = report.target_table(targets, {("w", "s"): rounds("p99", 5)})
     assert "| one " in text and "| ratio " in text and "not run" in text and "other" not in text
-    assert text.endswith("\n\nNot among the rows of this run: those of 1 of 3 targets.")
-    assert report.target_table(targets, {}) == "Not among the rows of this run: those of 3 of 3 targets."
+    assert text.endswith("\n\nThis run does not have the rows of 1 of the 3 targets.")
+    assert report.target_table(targets, {}) == "This run does not have the rows of 3 of the 3 targets."
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import sys
 import time
 import venv
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -225,6 +226,9 @@ def test_a_peer_that_is_not_installed_is_named(tmp_path: Path) -> None:
         with pytest.raises(Missing) as caught, launch.running(SERVERS["bjoern"], WORKLOADS["hello"], setting):
             pass
         assert str(caught.value) == f"{what} is not installed: make bench-peers"
+    of_python = replace(SERVERS["bjoern"], packages=(), version=("{python}", "--version"))  # as servers.ini may have it
+    with pytest.raises(Missing, match="the Python of the peers"):
+        launch.ensure_installed(of_python, WORKLOADS["hello"], launch.Setting(peers=str(tmp_path / "none")))
 
 
 def test_what_an_application_imports_is_named_if_it_is_not_installed(tmp_path: Path) -> None:
