@@ -60,6 +60,7 @@ class Drawing:
 
     column: str
     what: str  # the number, and its unit
+    unit: float = 0.0  # how much of the column's unit is one of the chart's; 0: what a table of the numbers takes
     over: str = ""  # the server whose number in the same round it is divided by
     is_more_better: bool = False
     ours: Sequence[str] = OURS
@@ -121,7 +122,8 @@ DRAWN: Mapping[str, Mapping[str, Sequence[Drawing]]] = {
     "reload": dict.fromkeys(("bare", "flask", "django", "heavy", "leaf", "load"), SAVE),
     "article": {
         "memory": (Drawing("pss", "memory of all processes (PSS), MiB"),),
-        "": (Drawing("ans t", "from connect to the status line (ans t), seconds"), Drawing("p99", "its p99, ms")),
+        "": (Drawing("ans t", "from connect to the status line (ans t), mean, ms", unit=1e-3),
+             Drawing("p99", "from connect to the status line, 99th percentile, ms")),
     },
     "sweep": {"": (RATE, P99)},
     "sessions-tornado": {
@@ -188,7 +190,7 @@ def _bar(results: Mapping[Row, Result], row: Row, drawing: Drawing) -> Bar:
     if over:
         values = [mine / theirs[drawing.column] for mine, theirs in zip(values, over.rounds, strict=False)]
     else:
-        values = [value / UNITS.get(drawing.column, 1) for value in values]
+        values = [value / (drawing.unit or UNITS.get(drawing.column, 1)) for value in values]
     is_marked = any(numbers.get("unserved") for numbers in result.rounds)
     return Bar(server, median(values), min(values), max(values), is_marked=is_marked)
 
