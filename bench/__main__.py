@@ -32,11 +32,12 @@ from bench import (
     sweep,
     sweep_report,
 )
-from bench.arguments import SCENARIOS, SUITES, key_of, parse
+from bench.arguments import SCENARIOS, key_of, parse
 from bench.client import Failure
 from bench.measure import Measurement, named
 from bench.runs import identity
 from bench.servers import RELOADING, SERVERS, Server, members
+from bench.suites import SUITES
 from bench.workloads import COST, FRONT, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
 
 Rows = Iterator[tuple[Row, Measurement]]

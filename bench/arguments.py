@@ -20,21 +20,14 @@ from bench import (
     robust,
     scale,
     sessions,
-    sessions_django,
-    sessions_libraries,
-    sessions_tornado,
+    suites,
     sweep,
     table,
 )
 from bench.servers import BEFORE, members
+from bench.suites import SUITES
 from bench.workloads import START, WORKLOADS
 
-# The suites of `sessions` besides its own, by their names among the commands: each is a module, see `sessions.Suite`.
-SUITES: dict[str, sessions.Suite] = {
-    "sessions-django": sessions_django,
-    "sessions-libraries": sessions_libraries,
-    "sessions-tornado": sessions_tornado,
-}
 SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions,
              "caches": caches}  # fmt: skip
 # Command -> rounds by default, and what it measures.
@@ -66,7 +59,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
         command = commands.add_parser(name, help=about, description=about)
         names, what = _names(name)
         if name == "sessions":
-            names, what = None, sessions.add_arguments(command, sessions.NAMES, SUITES)
+            names, what = None, suites.add_arguments(command)
         command.add_argument("--rounds", type=int, help=f"default {rounds}")
         command.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=what)
         command.add_argument("--python", default=sys.executable, help="interpreter that runs poorhttp")
@@ -150,5 +143,5 @@ def _complete(arguments: argparse.Namespace) -> None:
 def key_of(arguments: argparse.Namespace) -> str:
     """The name of what is measured, in COMMANDS: the command, but for `cost --front` and the suites of `sessions`."""
     if arguments.command == "sessions":
-        return sessions.key_of(arguments.suite)
+        return suites.key_of(arguments.suite)
     return "front" if arguments.command == "cost" and arguments.front else arguments.command

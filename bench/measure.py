@@ -246,3 +246,9 @@ def pin_to(core: int) -> None:
 def named(names: Iterable[str] | None, among: Iterable[str]) -> list[Server]:
     """The servers among those given that were asked for; all where none were."""
     return [SERVERS[name] for name in among if not names or name in names]
+
+
+def chosen(names: Iterable[str] | None, *sorts: Iterable[str]) -> list[list[str]]:
+    """Of each sort of names those that were asked for; all of it where none were."""
+    asked = set(names or ())
+    return [[name for name in sort if name in asked] or list(sort) for sort in sorts]

@@ -7,8 +7,9 @@ import os
 import platform
 import re
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,21 @@ def version_of(program: Callable[[], str], option: str) -> str:
         return said([program(), option])
     except Failure as failure:
         return str(failure)
+
+
+def versions(python: str, packages: Sequence[str]) -> dict[str, str]:
+    """Package -> its version where this Python has it, else `not installed`."""
+    code = (
+        "import sys\nfrom importlib.metadata import PackageNotFoundError, version\nfor name in sys.argv[1:]:\n"
+        "    try: print(version(name))\n    except PackageNotFoundError: print('not installed')"
+    )
+    done = subprocess.run([python, "-c", code, *packages], capture_output=True, text=True, timeout=60, check=False)
+    return dict(zip(packages, done.stdout.splitlines(), strict=False))
+
+
+def file_system_of_data() -> str:
+    """The kind of file system that temporary directories lie on."""
+    return said(["stat", "-f", "-c", "%T", tempfile.gettempdir()])
 
 
 def cpu_name() -> str:

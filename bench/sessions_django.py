@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -19,9 +18,8 @@ from functools import partial
 from bench import load, proc, record, stores
 from bench.client import Failure, Unable, get, request
 from bench.launch import APPS, Running, Setting, environment, last_line, python_of, raise_if_missing, running
-from bench.measure import Measurement
+from bench.measure import Measurement, chosen
 from bench.servers import SERVERS
-from bench.sessions import opened
 from bench.sessions_django_report import kilobytes, sections
 from bench.workloads import Row, Target, Workload
 
@@ -108,10 +106,7 @@ def rows(arguments: argparse.Namespace, setting: Setting) -> Iterator[tuple[Row,
 
     The page without session is measured beside each size, whatever is named. Both servers follow one another.
     """
-    named = arguments.only or ()
-    modes, counts, webs, sizes, engines = (
-        [name for name in sort if name in named] or list(sort) for sort in (MODES, COUNTS, SERVED_BY, SIZES, ENGINES)
-    )
+    modes, counts, webs, sizes, engines = chosen(arguments.only, MODES, COUNTS, SERVED_BY, SIZES, ENGINES)
     amount = QUICK if arguments.quick else FULL
     for size in sizes:
         for engine in ENGINES:
@@ -129,7 +124,7 @@ def cost(case: Case, setting: Setting, amount: Amount) -> dict[str, object]:
     """
     engine = ENGINES[case.engine]
     with ExitStack() as stack:
-        store = stack.enter_context(opened(engine.kind))
+        store = stack.enter_context(stores.opened(engine.kind))
         setting = replace(setting, variables=variables(case, store))
         is_tried = case.engine == "cookie" and kilobytes(case.size) > COOKIE_KB  # one tells how large it is
         sessions = filled(case, setting, 1 if case.count == "one" or is_tried else amount.sessions)
@@ -163,11 +158,10 @@ def remark(case: Case, setting: Setting, sessions: Sessions) -> str:
     """How large a cookie is; and beside the page without session, which versions of libraries serve the others."""
     if case.engine == "cookie":
         return f"cookie of {len(sessions.cookies[0]):,} bytes"
-    code = (
-        "from importlib.metadata import distributions as d; has = {each.name.lower(): each.version for each in d()}; "
-        "print(', '.join(f'{name} {has.get(name)}' for name in ('django', 'psycopg', 'redis')))"
-    )
-    return record.said([python_of(SERVERS[case.web], setting), "-c", code]) if case.engine == "none" else ""
+    if case.engine != "none":
+        return ""
+    found = record.versions(python_of(SERVERS[case.web], setting), ("django", "psycopg", "redis"))
+    return ", ".join(f"{package} {version}" for package, version in found.items())
 
 
 def variables(case: Case, store: stores.Store) -> dict[str, str]:
@@ -291,5 +285,5 @@ def facts() -> dict[str, object]:
         "postgresql": record.version_of(stores.postgres, "--version"),
         "redis": record.version_of(partial(stores.program, "redis-server", "redis-server"), "--version"),
         "ab": record.said(["ab", "-V"]),
-        "file system of the data": record.said(["stat", "-f", "-c", "%T", tempfile.gettempdir()]),
+        "file system of the data": record.file_system_of_data(),
     }

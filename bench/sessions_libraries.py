@@ -14,12 +14,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
-from bench import record, report
+from bench import report
 from bench.client import Failure, Unable, compare, connect, read_answer, request
 from bench.launch import Setting, raise_if_missing
-from bench.measure import Measurement
-from bench.sessions import ensure_library, opened
-from bench.stores import STORES, Cookie, Memory, Served
+from bench.measure import Measurement, chosen
+from bench.stores import STORES, Cookie, Memory, ensure_library, opened
 from bench.table import FLASK, TABLE, Page, Size, added, served, take_turns, with_cookie
 from bench.workloads import Row, Target, Workload
 
@@ -65,7 +64,7 @@ COLUMNS = {
 
 def rows(arguments: argparse.Namespace, setting: Setting) -> Iterator[tuple[Row, Measurement]]:
     """The measurements that names of sizes and stores choose; all where none of its sort is named."""
-    sizes, kinds = ([name for name in sort if name in (arguments.only or ())] or list(sort) for sort in (SIZES, STORES))
+    sizes, kinds = chosen(arguments.only, SIZES, STORES)
     for size in sizes:
         for name in kinds:
             yield (size, name), partial(compared, name, size, setting, QUICK if arguments.quick else FULL)
@@ -80,7 +79,7 @@ def compared(name: str, size: str, setting: Setting, amount: Size) -> dict[str, 
     if kind is Cookie and kilobytes >= COOKIE_KB:
         raise Unable(f"a cookie does not hold {size}")
     having = {key: library for key, library in LIBRARIES.items() if name in library.stores}
-    ensure_library(kind, setting)
+    ensure_library(kind, setting.python)
     for library in having.values():
         raise_if_missing(setting.python, library.needs, "pip install -e '.[bench]'")
     numbers: dict[str, float] = {}
@@ -101,8 +100,7 @@ def compared(name: str, size: str, setting: Setting, amount: Size) -> dict[str, 
                 numbers[f"{key} first"] = first(stack, library, pages[f"{key} read"], setting, told)
     if others := [numbers[f"{key} read"] for key in having if key != "ours"]:
         numbers["times"] = numbers["ours read"] / min(others)
-    remark = record.said([store.command[0], "--version"]) if isinstance(store, Served) else ""
-    return {**numbers, "remark": remark}
+    return {**numbers, "remark": store.version()}
 
 
 def pages_of(stack: ExitStack, key: str, library: Library, setting: Setting, told: dict[str, str]) -> dict[str, Page]:

@@ -368,13 +368,14 @@ def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch
             caches_processes.work(place, 2, 10, 1)
 
 
-def test_a_backend_that_is_not_there_is_told_by_its_name() -> None:
-    for module in ("poorhttp.no_such.django", "poorhttp.no_such"):
-        cache = caches.Cache("absent", f"{module}.Cache", module=module)
-        with pytest.raises(Missing, match=rf"^{module} is not installed: install a version of poorhttp that has it"):
-            caches.together(cache, Setting(), TINY)
+def test_a_library_that_is_not_there_is_told_by_its_name() -> None:
     with pytest.raises(Missing, match=r"^no-such-package is not installed: pip install"):
         caches.together(caches.Cache("absent", "x", needs=("no-such-package",)), Setting(), TINY)
+
+
+def test_a_backend_that_is_not_there_is_a_failure_with_its_name() -> None:
+    with pytest.raises(Failure, match=r"^fill: .*poorhttp\.no_such"):
+        caches.together(caches.Cache("absent", "poorhttp.no_such.Cache"), Setting(), TINY)
 
 
 def test_a_listing_in_small_gives_the_figures_that_are_shown() -> None:

@@ -24,11 +24,11 @@ from bench import (
     load,
     pages,
     runs,
-    sessions,
     sessions_advice,
     sessions_django,
     sessions_libraries,
     stores,
+    suites,
 )
 from bench import sessions_django_report as tables
 from bench.client import Failure, Unable
@@ -45,11 +45,11 @@ def chosen(*names: str, quick: bool = False) -> list[tuple[str, str]]:
 
 
 def test_a_suite_has_a_name_of_its_own_among_commands_and_records() -> None:
-    assert sessions.key_of("own") == "sessions" and sessions.key_of("django") == "sessions-django"
+    assert suites.key_of("own") == "sessions" and suites.key_of("django") == "sessions-django"
     assert runs.command_of("python -m bench sessions --suite django --rounds 2") == "sessions-django"
     assert runs.command_of("python -m bench sessions --suite=django") == "sessions-django"
     assert runs.command_of("python -m bench sessions --suite own") == "sessions"
-    assert {sessions.key_of("django"), "sessions"} <= __main__.COMMANDS.keys() and pages.NAMES["sessions-django"]
+    assert {suites.key_of("django"), "sessions"} <= __main__.COMMANDS.keys() and pages.NAMES["sessions-django"]
 
 
 @pytest.mark.parametrize(
