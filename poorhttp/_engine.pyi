@@ -149,8 +149,8 @@ class CacheTable:
     def add(self, key: str | bytes, value: object, timeout: float | None = None) -> bool:
         """Put a value if there is none; return whether it was put."""
 
-    def replace(self, key: str | bytes, begin: bytes, value: object, timeout: float | None = None) -> bool:
-        """Put a value if there are bytes that begin with `begin`; return whether it was put."""
+    def replace(self, key: str | bytes, prefix: bytes, value: object, timeout: float | None = None) -> bool:
+        """Put a value if the one that is there is bytes that start with `prefix`; return whether it was put."""
 
     def incr(self, key: str | bytes, delta: int = 1, default: int | None = None, timeout: float | None = None) -> int:
         """Add to an int, and return the sum. The timeout stays what it is.

@@ -91,15 +91,15 @@ impl CacheTable {
         Self::put(cache, key, value, timeout, When::Missing)
     }
 
-    #[pyo3(signature = (key, begin, value, timeout = None))]
+    #[pyo3(signature = (key, prefix, value, timeout = None))]
     fn replace<'py>(
         cache: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
-        begin: &[u8],
+        prefix: &[u8],
         value: &Bound<'py, PyAny>,
         timeout: Option<f64>,
     ) -> PyResult<bool> {
-        Self::put(cache, key, value, timeout, When::Begins(begin))
+        Self::put(cache, key, value, timeout, When::StartsWith(prefix))
     }
 
     #[pyo3(signature = (key, delta = 1, default = None, timeout = None))]

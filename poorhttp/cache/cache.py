@@ -25,6 +25,12 @@ JSON, PICKLE = 3, 4
 
 
 class Cache(CacheTable):
+    path: str | None
+    size: int
+    _pickles: bool
+    _hint = "convert it, or open the cache with pickle=True"
+    """What to do with a value that JSON would alter."""
+
     def __new__(
         cls,
         path: str | os.PathLike[str] | None = None,
@@ -49,10 +55,6 @@ class Cache(CacheTable):
         cache.path, cache.size, cache._pickles = name, size, pickle
         return cache
 
-    path: str | None
-    size: int
-    _pickles: bool
-
     def decr(self, key: str | bytes, delta: int = 1, default: int | None = None, timeout: float | None = None) -> int:
         return self.incr(key, -delta, default, timeout)
 
@@ -64,7 +66,10 @@ class Cache(CacheTable):
     def _pack(self, value: object) -> tuple[int, bytes]:
         if self._pickles:
             return PICKLE, pickles.dumps(value, pickles.HIGHEST_PROTOCOL)
-        return JSON, pack(value)
+        try:
+            return JSON, pack(value)
+        except TypeError as error:
+            raise TypeError(f"{error}; {self._hint}") from None
 
     def _unpack(self, kind: int, data: bytes) -> object:
         if kind == JSON:

@@ -25,17 +25,18 @@ SAFE = 16
 PORTABLE = 250
 """Characters of a key from which on Django warns that Memcached would not take it."""
 
+_WHERE = "CACHES with poorhttp.cache.django.SharedCache"
+
 _opened: dict[tuple[str, int, bool], Cache] = {}
 
 
 class _DjangoCache(Cache):
+    _hint = 'convert it, or open the cache with "OPTIONS": {"pickle": True} in CACHES'
+
     def _pack(self, value: object) -> tuple[int, bytes]:
         if type(value) is SafeString:
             return SAFE, str(value).encode()
-        try:
-            return super()._pack(value)
-        except TypeError as error:
-            raise TypeError(str(error).replace("pickle=True", '"OPTIONS": {"pickle": True} in CACHES')) from None
+        return super()._pack(value)
 
     def _unpack(self, kind: int, data: bytes) -> object:
         if kind == SAFE:
@@ -108,5 +109,3 @@ class SharedCache(BaseCache):  # type: ignore[misc]
         life: float | None = self.default_timeout if timeout is DEFAULT_TIMEOUT else timeout
         return life
 
-
-_WHERE = "CACHES with poorhttp.cache.django.SharedCache"

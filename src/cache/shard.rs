@@ -48,8 +48,8 @@ pub enum When<'a> {
     Always,
     /// If there is none.
     Missing,
-    /// If there is one of bytes, which begins with these.
-    Begins(&'a [u8]),
+    /// If there is one of bytes that starts with these.
+    StartsWith(&'a [u8]),
 }
 
 /// What came of a request to count.
@@ -126,7 +126,7 @@ impl<'a> Shard<'a> {
         let live = found.filter(|(_, record)| !record.is_over(now));
         let may = match (when, live) {
             (When::Always, _) | (When::Missing, None) => true,
-            (When::Begins(start), Some((_, record))) => self.value(&record)?.starts_with(start) && record.kind == BYTES,
+            (When::StartsWith(prefix), Some((_, old))) => old.kind == BYTES && self.value(&old)?.starts_with(prefix),
             _ => false,
         };
         if may {

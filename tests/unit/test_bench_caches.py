@@ -233,6 +233,7 @@ def test_rows_are_chosen_by_scenario_and_by_cache() -> None:
 
 def test_the_advice_names_what_the_figures_name() -> None:
     text = caches_advice.advice(results())
+    assert "| 66 | \N{EN DASH} |" in " ".join(text.split()), "no process was alone"
     assert text.startswith(
         "Of the caches that processes share, poorhttp.cache costs a page least: 57 µs for 10 gets (5 µs each) and one set (7 µs)."
     )
@@ -280,6 +281,8 @@ def test_the_only_process_has_an_advice_of_its_own() -> None:
         "**A single process: Django's memory.** Where nothing else runs, a page costs 33 µs; with poorhttp.cache, "
         in text
     )
+    plain = " ".join(text.split())
+    assert "| Django's memory | no | no | 6 | 6 | 10 | 19.8 | 66 | 33 |" in plain, "together, and alone"
 
 
 def write_record(directory: Path, found: dict[tuple[str, str], Result], **more: str) -> None:
