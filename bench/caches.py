@@ -120,15 +120,15 @@ LISTINGS = {str(10**power): 10**power for power in range(6)}
 
 def together(cache: Cache, setting: Setting, size: Size) -> dict[str, object]:
     """The figures of all processes at once."""
-    return ask(cache, setting, size, size.processes)
+    return measure(cache, setting, size, size.processes)
 
 
 def alone(cache: Cache, setting: Setting, size: Size) -> dict[str, object]:
     """The figures of one process, and how many gets found nothing though a value was there."""
-    return ask(cache, setting, size, 1)
+    return measure(cache, setting, size, 1)
 
 
-def ask(cache: Cache, setting: Setting, size: Size, processes: int) -> dict[str, object]:
+def measure(cache: Cache, setting: Setting, size: Size, processes: int) -> dict[str, object]:
     """Fill the cache, let the processes ask it, and look what is in it. Raises Failure where a value is wrong."""
     launch.raise_if_missing(setting.python, ("django", *cache.needs), INSTALL)
     with ExitStack() as stack:

@@ -140,7 +140,7 @@ def cost(case: Case, setting: Setting, amount: Amount) -> dict[str, object]:
         load.tally(run.port, page, sessions.page, min(1.0, amount.seconds))
         roots = [run.process.pid, *([store.process.pid] if isinstance(store, stores.Served) and store.process else [])]
         before = [proc.cpu(root) for root in roots]
-        numbers = asked(run, replace(page, path=case.path), sessions, setting, amount, case)
+        numbers = under_load(run, replace(page, path=case.path), sessions, setting, amount, case)
         spent = [proc.cpu(root) - earlier for root, earlier in zip(roots, before, strict=True)]
         visitors.find("before the load")
         visitors.keep("after the load")
@@ -202,21 +202,21 @@ def filled(case: Case, setting: Setting, count: int) -> Sessions:
     return Sessions(told["page"].encode(), cookies, [each["digest"] for each in told["sessions"]])
 
 
-def asked(
-    run: Running, asking: Workload, sessions: Sessions, setting: Setting, amount: Amount, case: Case
+def under_load(
+    run: Running, page: Workload, sessions: Sessions, setting: Setting, amount: Amount, case: Case
 ) -> dict[str, float]:
-    """The load: by ab with one cookie, or by tally with the cookies of all sessions in turn.
+    """What the page is like when it is asked for by ab with one cookie, or by tally with those of all sessions in turn.
 
     `written` is how many requests the server has answered, those after the time of tally too.
     """
     if case.count == "one":
-        numbers = load.ab(run.port, asking, sessions.page, amount.of(case.size))
+        numbers = load.ab(run.port, page, sessions.page, amount.of(case.size))
         answered = numbers["requests"]
     else:
         in_turn = setting.work / "requests"
-        requests = [request(replace(asking, cookie=cookie)) for cookie in sessions.cookies or [""]]
+        requests = [request(replace(page, cookie=cookie)) for cookie in sessions.cookies or [""]]
         in_turn.write_bytes(b"".join(each + b"\0" for each in requests))
-        told = load.tally(run.port, asking, sessions.page, amount.seconds, in_turn)
+        told = load.tally(run.port, page, sessions.page, amount.seconds, in_turn)
         numbers = {name: told[name] for name in ("requests", "rate", "p50", "p99")}
         answered = numbers["requests"] + CLIENTS
     return {**numbers, "ms": 1e3 * CLIENTS / numbers["rate"], "written": answered}

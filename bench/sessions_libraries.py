@@ -67,10 +67,10 @@ def rows(arguments: argparse.Namespace, setting: Setting) -> Iterator[tuple[Row,
     sizes, kinds = chosen(arguments.only, SIZES, STORES)
     for size in sizes:
         for name in kinds:
-            yield (size, name), partial(compared, name, size, setting, QUICK if arguments.quick else FULL)
+            yield (size, name), partial(measure, name, size, setting, QUICK if arguments.quick else FULL)
 
 
-def compared(name: str, size: str, setting: Setting, amount: Size) -> dict[str, object]:
+def measure(name: str, size: str, setting: Setting, amount: Size) -> dict[str, object]:
     """What a session in the store costs each library that has it: `ours read`, `flask write`, and so on.
 
     `times` is what reading costs poorhttp, divided by what it costs the better of the others.

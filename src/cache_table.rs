@@ -29,7 +29,7 @@ pub struct CacheTable {
     is_closed: AtomicBool,
 }
 
-/// What is done in a shard, in this thread.
+/// What is done in a shard, also while other threads have the interpreter.
 type Task<'a> = &'a mut (dyn FnMut(&mut Shard<'_>) -> Result<(), Damaged> + Send);
 
 #[pymethods]

@@ -108,4 +108,3 @@ class SharedCache(BaseCache):  # type: ignore[misc]
     def _life(self, timeout: Any) -> float | None:
         life: float | None = self.default_timeout if timeout is DEFAULT_TIMEOUT else timeout
         return life
-

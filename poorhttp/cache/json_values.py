@@ -55,4 +55,3 @@ def ensure_unaltered(value: Any, place: str, depth: int = 0) -> None:
     else:
         expected = "expected bytes, or str, int, float, bool, None, list and dict themselves"
         raise TypeError(f"{place} is of type {kind.__name__}: {expected}")
-

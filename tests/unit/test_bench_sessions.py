@@ -93,7 +93,7 @@ def test_rows_beside_other_libraries_have_the_targets_and_all_stores() -> None:
     assert {name for row in rows for name in row} == set(sessions_libraries.NAMES)
     assert all(set(library.stores) <= set(stores.STORES) for library in sessions_libraries.LIBRARIES.values())
     with pytest.raises(Unable, match="a cookie does not hold 64KB"):
-        sessions_libraries.compared("cookie", "64KB", launch.Setting(), sessions_libraries.QUICK)
+        sessions_libraries.measure("cookie", "64KB", launch.Setting(), sessions_libraries.QUICK)
 
 
 @pytest.fixture
