@@ -99,8 +99,15 @@ def measure(name: str, size: str, setting: Setting, amount: Size) -> dict[str, o
             if kind is not Memory:  # which another process does not have
                 numbers[f"{key} first"] = first(stack, library, pages[f"{key} read"], setting, told)
     if others := [numbers[f"{key} read"] for key in having if key != "ours"]:
-        numbers["times"] = numbers["ours read"] / min(others)
+        numbers["times"] = times(numbers["ours read"], min(others))
     return {**numbers, "remark": store.version()}
+
+
+def times(ours: float, others: float) -> float:
+    """How many times as much a session adds; raises Failure where the noise of the machine hides one of the two."""
+    if min(ours, others) <= 0:
+        raise Failure(f"a session adds {ours:.3g} and {others:.3g} µs: the machine did much else meanwhile")
+    return ours / others
 
 
 def pages_of(stack: ExitStack, key: str, library: Library, setting: Setting, told: dict[str, str]) -> dict[str, Page]:

@@ -1,4 +1,4 @@
-"""`sessions --suite django` without its servers: rows, what ab says, what is no result, and the advice that figures give."""
+"""`sessions --suite django` and `libraries` without servers: rows, what is no result, and the advice that figures give."""
 
 import argparse
 import re
@@ -94,6 +94,13 @@ def test_rows_beside_other_libraries_have_the_targets_and_all_stores() -> None:
     assert all(set(library.stores) <= set(stores.STORES) for library in sessions_libraries.LIBRARIES.values())
     with pytest.raises(Unable, match="a cookie does not hold 64KB"):
         sessions_libraries.measure("cookie", "64KB", launch.Setting(), sessions_libraries.QUICK)
+
+
+@pytest.mark.parametrize(("ours", "others"), [(-3.0, 40.0), (40.0, 0.0), (-3.0, -2.0)])
+def test_what_the_noise_hides_is_no_figure(ours: float, others: float) -> None:
+    assert sessions_libraries.times(30.0, 40.0) == 0.75
+    with pytest.raises(Failure, match="the machine did much else meanwhile"):
+        sessions_libraries.times(ours, others)
 
 
 @pytest.fixture
