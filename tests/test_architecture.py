@@ -220,6 +220,11 @@ def test_the_cache_imports_nothing_but_the_engine_and_python(path: Path) -> None
     assert "pickle" not in known or path.name == "cache.py"
 
 
+def test_the_cache_costs_a_worker_no_library_that_it_seldom_needs() -> None:
+    """pickle takes 0.3 MB of memory, hashlib 0.6 and secrets 0.3."""
+    assert not {"pickle", "hashlib", "secrets"} & set(run("import sys, poorhttp.cache; print(*sys.modules)").split())
+
+
 def test_sessions_import_without_the_engine_and_any_client_library() -> None:
     libraries = ("redis", "pymemcache", "psycopg", "pymysql", "pymongo", "bson", "diskcache", "poorhttp._engine")
     hidden = f"import sys; sys.modules.update(dict.fromkeys({libraries!r}))"

@@ -1,7 +1,8 @@
 """The file that a cache lies in: opened if it fits, made if it is not there, made anew if it does not fit any more.
 
 Knows the head of the file, owners and links. Contract: a file that is no cache is never written; a name is never that
-of a half-made file; processes that start at once get the same file.
+of a half-made file; processes that start at once get the same file. Imports neither hashlib nor secrets, which would
+take a MB of each worker.
 """
 
 from __future__ import annotations
@@ -13,14 +14,13 @@ import time
 import warnings
 from contextlib import suppress
 from errno import ELOOP
-from hashlib import blake2b
-from secrets import randbits, token_hex
 from stat import S_ISREG
 
 from poorhttp._engine import CacheTable
 
 MAGIC = b"poorhttp.cache\r\n"
-HEAD = struct.Struct("=16sQQQQ32s")
+MACHINE = 96
+HEAD = struct.Struct(f"=16sQQQQ{MACHINE}s")
 """MAGIC, layout, size, two words of the secret, and the machine as it runs now (`machine`)."""
 
 FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -70,7 +70,7 @@ def opened(path: str, size: int) -> tuple[int, Secret]:
 
 
 def machine() -> bytes:
-    """What tells this run of the kernel, and this container, from others: 32 bytes."""
+    """What tells this run of the kernel, and this container, from others: MACHINE bytes."""
     # Locks of an earlier run would stay for ever; another container has other numbers of processes, or another clock.
     facts = []
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
@@ -78,7 +78,7 @@ def machine() -> bytes:
     for kind in "pid", "time":
         with suppress(OSError):
             facts.append(os.readlink(f"/proc/self/ns/{kind}"))
-    return blake2b("\n".join(facts).encode(), digest_size=32).digest()
+    return "\n".join(facts).encode()[:MACHINE].ljust(MACHINE, b"\0")
 
 
 def _judged(path: str, descriptor: int, size: int) -> tuple[Secret, str]:
@@ -110,7 +110,7 @@ def _made(path: str, size: int) -> tuple[int, Secret] | None:
     """Make a cache; None if another process was faster. It gets its name when it is whole."""
     if not os.path.isdir(os.path.dirname(path)):
         raise _fault(path, "is to be in a directory that is not there", "make it, for the user of the server")
-    draft = f"{path}.{token_hex(8)}"
+    draft = f"{path}.{os.urandom(8).hex()}"
     descriptor = os.open(draft, FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         try:
@@ -131,7 +131,7 @@ def _made(path: str, size: int) -> tuple[int, Secret] | None:
 def _lay_out(descriptor: int, size: int) -> Secret:
     os.ftruncate(descriptor, size + CacheTable.OVERHEAD)
     CacheTable.lay_out(descriptor)
-    secret = randbits(64), randbits(64)
+    secret: Secret = struct.unpack("=QQ", os.urandom(16))
     os.pwrite(descriptor, HEAD.pack(MAGIC, CacheTable.LAYOUT, size, *secret, machine()), 0)
     return secret
 

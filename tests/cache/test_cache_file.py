@@ -83,7 +83,11 @@ def changed(path: str, offset: int, content: bytes) -> None:
     ("offset", "content", "told"),
     [
         (16, struct.pack("=Q", 1), "made by another release"),
-        (file.HEAD.size - 32, b"x" * 32, "before this machine was started, or in another container"),
+        (
+            file.HEAD.size - file.MACHINE,
+            b"x" * file.MACHINE,
+            "before this machine was started, or in another container",
+        ),
     ],
 )
 def test_a_file_that_does_not_fit_is_replaced(path: str, offset: int, content: bytes, told: str) -> None:
