@@ -219,6 +219,18 @@ def test_a_partial_record_replaces_nothing_and_decides_no_target(tmp_path: Path)
     assert "1 round; partial: ended before its end" in html and "partial: ended by Ctrl-C" in html
 
 
+def test_a_missed_target_names_the_best_other_and_the_reason(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    write(tmp_path, "one", [row("bare", 1), row("single", 2), row("peregrine", 1.5), row("freastal", 1.8)])
+    _, markdown = made(tmp_path)
+    missed = markdown.partition("### Missed")[2].partition("### ")[0]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in missed.strip().splitlines()]
+    assert cells[0][-2:] == ["the best other", "why, where it is known"]
+    (line,) = (each for each in cells if "Peregrine and freastal" in each[0])
+    assert line[2] == "1.33" and line[-2] == "peregrine" and "fewer deadlines" in line[-1]
+    assert "the best other" not in markdown.partition("### Met")[2].partition("## ")[0]
+
+
 def test_each_peer_is_drawn_and_none_twice(tmp_path: Path) -> None:
     bare = [row("bare", 1), row("single", 1)]
     write(tmp_path, "most", [*bare, row("bjoern", 1), row("granian", 1)], "2026-01-01")
