@@ -126,6 +126,18 @@ def test_without_the_yardstick_there_is_no_ratio() -> None:
     assert ranking.bars(results, "hello", ranking.COST[0]) == []
 
 
+def test_failures_are_counted_for_each_kill() -> None:
+    drawing = ranking.DRAWN["faults"]["kill"][0]
+    results = {("kill", "forking"): Result([{"failed": 600.0, "kills": 300}]),
+               ("kill", "granian"): Result([{"failed": 500.0, "kills": 5}]),
+               ("kill", "uwsgi"): Result([{"failed": 0.0, "kills": 0}]),
+               ("kill", "waitress"): Result([{}], remark="has no workers")}  # fmt: skip
+    found = [(bar.server, bar.value, bar.note) for bar in ranking.bars(results, "kill", drawing)]
+    assert found[:2] == [("forking", 2, ""), ("granian", 100, "")]
+    assert {("uwsgi", None, "not measured"), ("waitress", None, "has no workers")} == set(found[2:])
+    assert drawing.what == "requests that failed at the first try, for each kill"
+
+
 def test_a_record_without_rows_is_named_and_shows_nothing(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     write(tmp_path, "empty", [])
