@@ -138,14 +138,17 @@ def targets(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
             of = [run for run in runs if run.command == command and not run.is_partial]
             run = next((each for each in of if report.verdict(target, each.results) != "not run"), None)
             text, *cells = report.target_row(target, run.results if run else {})
-            rows[cells[-1]].append([f"{command}: {text}", *cells, run.name if run else report.ABSENT])
+            row = [f"{command}: {text}", *cells, run.name if run else report.ABSENT]
+            if run and cells[-1] in ("MISSED", "FAILED"):
+                row += [report.best(target, run.results), target.why]
+            rows[cells[-1]].append(row)
     heading = [*report.TARGET_HEADING, "run"]
     absent = rows["not run"]
     count = sum(map(len, rows.values()))
     yield Part("", TARGETS.format(all=count, met=len(rows["met"]), missed=len(rows["MISSED"]),
                                   failed=len(rows["FAILED"]), absent=len(absent)))  # fmt: skip
     if short := rows["MISSED"] + rows["FAILED"]:
-        yield Part("Missed", report.table(heading, short))
+        yield Part("Missed", report.table([*heading, "the best other", "why, where it is known"], short))
     if rows["met"]:
         yield Part("Met", report.table(heading, rows["met"]), is_folded=True)
     if absent:

@@ -61,6 +61,7 @@ class Drawing:
     column: str
     what: str  # the number, and its unit
     unit: float = 0.0  # how much of the column's unit is one of the chart's; 0: what a table of the numbers takes
+    each: str = ""  # the column of what it is counted for: the number is divided by that of the same round
     over: str = ""  # the server whose number in the same round it is divided by
     is_more_better: bool = False
     ours: Sequence[str] = OURS
@@ -116,7 +117,8 @@ DRAWN: Mapping[str, Mapping[str, Sequence[Drawing]]] = {
     "start": {"": (Drawing("first", "ms, median of the starts"),)},
     "faults": {
         "": FAILED,
-        "kill": (*FAILED, Drawing("lost", "requests that failed at the second try too")),
+        "kill": tuple(replace(drawing, what=f"{drawing.what}, for each kill", each="kills")
+                      for drawing in (*FAILED, Drawing("lost", "requests that failed at the second try too"))),
     },
     "scale": dict.fromkeys(("light", "heavy", "compute"), SCALE),
     "reload": dict.fromkeys(("bare", "flask", "django", "heavy", "leaf", "load"), SAVE),
@@ -185,6 +187,9 @@ def _bar(results: Mapping[Row, Result], row: Row, drawing: Drawing) -> Bar:
         return Bar(server, None, note=f"failed: {result.failures[0]}", is_failed=True)
     over = results.get((row[0], drawing.over)) if drawing.over else None
     values = [numbers.get(drawing.column) for numbers in result.rounds]
+    if drawing.each and None not in values:
+        counts = [numbers.get(drawing.each) for numbers in result.rounds]
+        values = [value / count if count else None for value, count in zip(values, counts, strict=True)]
     if not values or None in values or (drawing.over and (over is None or over.failures)):
         return Bar(server, None, note=result.remark or "not measured")
     if over:

@@ -90,6 +90,14 @@ def _that_count(target: Target, results: Results) -> list[Row]:
     return over
 
 
+def best(target: Target, results: Results) -> str:
+    """The server that the target's row is compared with, the best by its median if there are several; else nothing."""
+    found = {row[1]: value for row in _that_count(target, results) if row in results
+             and (value := middle(results[row], target.column)) is not None}  # fmt: skip
+    choose = max if target.sense == ">=" else min
+    return choose(found, key=found.__getitem__) if found else ""
+
+
 def verdict(target: Target, results: Results) -> str:
     """met, missed, failed (a row it needs failed) or not run."""
     value = measured(target, results)

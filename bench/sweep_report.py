@@ -50,10 +50,19 @@ def targets() -> Iterator[Target]:
                     yield Target(
                         f"{name}, {each}: {ours} / the best peer", (name, ours), column, ">=" if best is max else "<=",
                         1.0, over=tuple((name, peer) for peer in PEERS), leaves_out_failed=True,
-                        serves=partial(serves, count),
+                        serves=partial(serves, count), why=_why(mode, ours, each),
                     )  # fmt: skip
             for each in ("errors", "unserved"):
                 yield Target(f"{name}, {each}: single", (name, "single"), COMPARED[each][0], "<=", 0, "")
+
+
+def _why(mode: str, ours: str, what: str) -> str:
+    """Why a peer may be ahead; the manual's chapter on the sweep says more."""
+    if what == "memory":
+        return "poorhttp has settings, logs and a watchdog; bjoern and pyruvate import little of Python"
+    if (ours, what) == ("forking", "p99"):
+        return "four processes share the CPUs with wrk, if there are but two"
+    return "wrk is the limit: a new connection costs it more CPU than it costs a fast server" if mode == CLOSED else ""
 
 
 def serves(count: int, numbers: Mapping[str, float]) -> bool:

@@ -13,7 +13,7 @@ import struct
 import time
 import warnings
 from contextlib import suppress
-from errno import ELOOP
+from errno import EACCES, EISDIR, ELOOP
 from stat import S_ISREG
 
 from poorhttp._engine import CacheTable
@@ -52,9 +52,7 @@ def opened(path: str, size: int) -> tuple[int, Secret]:
                 continue
             return made
         except OSError as error:
-            if error.errno == ELOOP:
-                raise _fault(path, "is a symbolic link", "name the file itself") from None
-            raise
+            raise _not_opened(path, error) from None
         try:
             secret, why = _judged(path, descriptor, size)
             if not why:
@@ -87,8 +85,7 @@ def _judged(path: str, descriptor: int, size: int) -> tuple[Secret, str]:
     if not S_ISREG(facts.st_mode):
         raise _fault(path, "is no regular file", "name another one")
     if facts.st_uid != os.geteuid():
-        owner = f"belongs to the user {facts.st_uid}, and this process runs as {os.geteuid()}"
-        raise _fault(path, owner, "run this as the same user, or name another file")
+        raise _of_another_user(path, facts.st_uid)
     head = os.pread(descriptor, HEAD.size, 0)
     if len(head) < HEAD.size or not head.startswith(MAGIC):
         raise _fault(path, "is no cache", "name another file, or remove this one")
@@ -146,6 +143,24 @@ def _removed(path: str, descriptor: int) -> bool:
     if is_same:
         os.unlink(path)
     return is_same
+
+
+def _not_opened(path: str, error: OSError) -> OSError:
+    """What to do about an error of opening the file; the error itself where nothing more is known."""
+    if error.errno == ELOOP:
+        return _fault(path, "is a symbolic link", "name the file itself")
+    if error.errno == EISDIR:
+        return _fault(path, "is a directory", "name a file in it")
+    if error.errno == EACCES:
+        with suppress(OSError):
+            if (owner := os.stat(path).st_uid) != os.geteuid():
+                return _of_another_user(path, owner)
+    return error
+
+
+def _of_another_user(path: str, owner: int) -> OSError:
+    told = f"belongs to the user {owner}, and this process runs as {os.geteuid()}"
+    return _fault(path, told, "run this as the same user, or name another file")
 
 
 def _fault(path: str, what: str, hint: str) -> OSError:

@@ -68,6 +68,14 @@ def test_ratio_compares_within_a_round_and_takes_the_smallest_of_the_others() ->
     assert report.ratio(results, ("w", "mine"), [("w", "a"), ("w", "b")], "cpu") == pytest.approx(2)
 
 
+def test_the_best_other_is_the_smallest_or_the_largest_of_those_that_count() -> None:
+    others = (("w", "a"), ("w", "b"), ("w", "dead"), ("w", "absent"))
+    results = {("w", "a"): rounds("cpu", 5, 1, 5), ("w", "b"): rounds("cpu", 4, 4, 9), ("w", "dead"): Result([], ["x"])}
+    target = Target("text", ("w", "mine"), "cpu", "<=", 1, over=others, leaves_out_failed=True)
+    assert report.best(target, results) == "b" and report.best(replace(target, sense=">="), results) == "a"
+    assert report.best(replace(target, over=()), results) == report.best(target, {}) == ""
+
+
 def test_spread_is_none_for_a_single_round() -> None:
     assert report.spread(rounds("rate", 5), "rate") is None
     assert report.spread(rounds("rate", 90, 100, 110), "rate") == pytest.approx(0.2)

@@ -126,6 +126,18 @@ def test_without_the_yardstick_there_is_no_ratio() -> None:
     assert ranking.bars(results, "hello", ranking.COST[0]) == []
 
 
+def test_failures_are_counted_for_each_kill() -> None:
+    drawing = ranking.DRAWN["faults"]["kill"][0]
+    results = {("kill", "forking"): Result([{"failed": 600.0, "kills": 300}]),
+               ("kill", "granian"): Result([{"failed": 500.0, "kills": 5}]),
+               ("kill", "uwsgi"): Result([{"failed": 0.0, "kills": 0}]),
+               ("kill", "waitress"): Result([{}], remark="has no workers")}  # fmt: skip
+    found = [(bar.server, bar.value, bar.note) for bar in ranking.bars(results, "kill", drawing)]
+    assert found[:2] == [("forking", 2, ""), ("granian", 100, "")]
+    assert {("uwsgi", None, "not measured"), ("waitress", None, "has no workers")} == set(found[2:])
+    assert drawing.what == "requests that failed at the first try, for each kill"
+
+
 def test_a_record_without_rows_is_named_and_shows_nothing(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     write(tmp_path, "empty", [])
@@ -217,6 +229,18 @@ def test_a_partial_record_replaces_nothing_and_decides_no_target(tmp_path: Path)
     html, markdown = made(tmp_path)
     assert re.search(r"single / bare loop \| <= 1.12 x +\| 1 +\| met +\| \S+/whole", re.sub(" +", " ", markdown))
     assert "1 round; partial: ended before its end" in html and "partial: ended by Ctrl-C" in html
+
+
+def test_a_missed_target_names_the_best_other_and_the_reason(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    write(tmp_path, "one", [row("bare", 1), row("single", 2), row("peregrine", 1.5), row("freastal", 1.8)])
+    _, markdown = made(tmp_path)
+    missed = markdown.partition("### Missed")[2].partition("### ")[0]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in missed.strip().splitlines()]
+    assert cells[0][-2:] == ["the best other", "why, where it is known"]
+    (line,) = (each for each in cells if "Peregrine and freastal" in each[0])
+    assert line[2] == "1.33" and line[-2] == "peregrine" and "fewer deadlines" in line[-1]
+    assert "the best other" not in markdown.partition("### Met")[2].partition("## ")[0]
 
 
 def test_each_peer_is_drawn_and_none_twice(tmp_path: Path) -> None:
