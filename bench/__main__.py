@@ -28,6 +28,8 @@ from bench import (
     front,
     launch,
     measure,
+    memory,
+    memory_workers,
     pages,
     record,
     reload,
@@ -45,8 +47,19 @@ from bench import (
 from bench.client import Failure
 from bench.measure import Measurement, named
 from bench.runs import identity
-from bench.servers import RELOADING, SERVERS, Server, members
-from bench.workloads import COST, FRONT, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
+from bench.servers import RELOADING, SERVERS, WEIGHED, Server, members
+from bench.workloads import (
+    COST,
+    FRONT,
+    MEMORY,
+    START,
+    STARTING,
+    TCP,
+    UNIX,
+    WORKERS_MEMORY,
+    WORKLOADS,
+    Row,
+)
 
 Rows = Iterator[tuple[Row, Measurement]]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -63,15 +76,6 @@ TALLY_COLUMNS = {
 FRONT_COLUMNS = {
     "req/s": "rate", "CPU µs/req": "cpu", "± CPU": "~cpu", "lighttpd's CPU µs/req": "front", "± lighttpd's": "~front",
     "p50 ms": "p50", "p99 ms": "p99",
-}
-WEIGHT_COLUMNS = {"PSS MiB": "pss", "alone MiB": "alone", "private dirty MiB": "dirty", "processes": "processes",
-                  "threads": "threads"}
-IDLE_COLUMNS = {"switches": "switches", "switches with connections": "connected", "connections": "count",
-                "bytes of each": "each"}
-MEMORY_TABLES = {
-    "hello": ("hello: memory after a few answers", WEIGHT_COLUMNS),
-    "idle": ("idle: context switches in 10 s, and memory of idle connections", IDLE_COLUMNS),
-    "installed": ("installed", {"MiB": "size"}),
 }
 # fmt: on
 
@@ -112,7 +116,11 @@ def interrupted(signum: int, _: object) -> None:
 
 
 def key_of(arguments: argparse.Namespace) -> str:
-    """The name of what is measured, in COMMANDS: the command, but for `cost --front` and the suites of `sessions`."""
+    """The name of what is measured, in COMMANDS: the command, but for `cost --front`, `memory --app` and the suites of
+    `sessions`.
+    """
+    if arguments.command == "memory" and arguments.app:
+        return "memory-workers"
     if arguments.command == "sessions":
         return sessions.key_of(arguments.suite)
     return "front" if arguments.command == "cost" and arguments.front else arguments.command
@@ -135,6 +143,8 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
         facts |= article.facts()
     if key in SUITES:
         facts |= SUITES[key].facts()
+    if key == "memory-workers":
+        facts |= memory_workers.facts(arguments, setting)
     if arguments.command == "caches":
         facts |= caches.facts(setting)
     order = measure.in_order
@@ -206,7 +216,7 @@ def pictures(results: report.Results, date: str) -> dict[str, str]:
 
 def servers_of(arguments: argparse.Namespace, rows: Iterable[tuple[Row, Measurement]]) -> Iterator[Server]:
     """The servers of the rows; those of `sessions` are stores, all used by one server."""
-    known = RELOADING if arguments.command == "reload" else SERVERS
+    known = {"reload": RELOADING, "memory-workers": WEIGHED}.get(key_of(arguments), SERVERS)
     if arguments.command == "sessions":
         suite = SUITES.get(key_of(arguments))
         yield from (SERVERS[name] for name in (suite.SERVED_BY if suite else ("single",)))
@@ -250,22 +260,6 @@ def front_sections(results: report.Results) -> Iterator[str]:
         yield f"## {name}: {what}\n\n{WORKLOADS[workload].terms()}; to the server a connection each.\n\n{table}"
 
 
-def memory_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
-    for server in named(arguments.only, members("memory")):
-        yield ("hello", server.name), partial(measure.weight, server, setting)
-    for server in named(arguments.only, members("idle")):
-        seconds, count = (1, 1000) if arguments.quick else (10, 10_000)
-        yield ("idle", server.name), partial(measure.idle, server, setting, seconds, count)
-    if not arguments.only:
-        yield ("installed", "poorhttp"), partial(measure.installed, setting)
-
-
-def memory_sections(results: report.Results) -> Iterator[str]:
-    for name in dict.fromkeys(row[0] for row in results):
-        heading, columns = MEMORY_TABLES[name]
-        yield f"## {heading}\n\n{report.result_table(results, name, columns)}"
-
-
 def start_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
     for server in named(arguments.only, START.servers):
         yield ("start", server.name), partial(measure.first_answer, server, setting)
@@ -302,7 +296,8 @@ PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
 COMMANDS = {
     "cost": (cost_rows, cost_sections, COST),
     "front": (front_rows, front_sections, FRONT),
-    "memory": (memory_rows, memory_sections, MEMORY),
+    "memory": (memory.rows, memory.sections, MEMORY),
+    "memory-workers": (memory_workers.rows, memory_workers.sections, WORKERS_MEMORY),
     "start": (start_rows, start_sections, STARTING),
     "article": (article.rows, article_report.sections, article.TARGETS),
     "sweep": (sweep.rows, sweep_report.sections, tuple(sweep_report.targets())),
@@ -344,6 +339,8 @@ def parse() -> argparse.Namespace:
             servers = (server for each in scenarios.values() for server in (*each.servers, *each.absent))
             names = list(dict.fromkeys((*scenarios, *servers)))
             what = f"scenarios and servers: {', '.join(names)}"
+        if name == "memory":
+            names, what = None, memory.add_arguments(command)
         if name == "sessions":
             names, what = None, sessions.add_arguments(command, names, SUITES)
         command.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=what)
@@ -361,9 +358,9 @@ def parse() -> argparse.Namespace:
     cost.add_argument("--front", choices=["lighttpd"], help="behind it, over TCP and over unix sockets")
     cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
                       "measured in turns with this one as `single-before` and `threading-before`")  # fmt: skip
-    for command in (cost, commands.choices["sweep"], commands.choices["sessions"]):
-        command.add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON,
-                             help="interpreter that runs the peers")  # fmt: skip
+    for name in ("cost", "memory", "sweep", "sessions"):
+        commands.choices[name].add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON,
+                                            help="interpreter that runs the peers")  # fmt: skip
     commands.add_parser("report", help="write pages about the records, with charts")
     arguments = parser.parse_args()
     if arguments.command == "report":
@@ -374,6 +371,8 @@ def parse() -> argparse.Namespace:
             parser.error(f"--{option} {python}: no poorhttp is beside it; name a Python that has one")
     if arguments.resume and (arguments.quick or arguments.no_record):
         parser.error("--resume goes on with a record: give neither --quick nor --no-record")
+    if arguments.command == "memory":
+        memory.complete(arguments, parser.error)
     if not 0 < getattr(arguments, "seconds", 1.0) < math.inf:
         parser.error(f"--seconds {arguments.seconds:g}: must be more than 0")
     suite = SUITES.get(key_of(arguments))

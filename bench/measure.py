@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import psutil
 
@@ -122,18 +122,24 @@ def cost_behind(server: Server, workload: Workload, setting: Setting, seconds: f
     return numbers
 
 
-def weight(server: Server, setting: Setting) -> dict[str, float]:
-    """PSS of the tree after a few answers; `judged` is `alone` where other processes lower the PSS by sharing."""
+def weight(server: Server, setting: Setting) -> dict[str, Any]:
+    """Memory of the tree after a few answers."""
     workload = threaded(WORKLOADS["hello"], server)
     with running(server, workload, setting) as run:
         for _ in range(20):
             check(run.port, workload, expected(workload, setting))
-        numbers = proc.memory(run.process.pid)
-        shared = proc.strangers(run.process.pid)
+        numbers = weigh(run.process.pid)
         processes, threads = proc.shape(run.process.pid)
+    return {**numbers, "processes": processes, "threads": threads}
+
+
+def weigh(root: int) -> dict[str, Any]:
+    """What `proc.memory` gives, and `judged`: PSS, or `alone` where other processes lower the PSS by sharing."""
+    numbers = proc.memory(root)
+    shared = proc.strangers(root)
     judged = numbers["alone"] if shared else positive(numbers["pss"], "PSS")
     note = f"judged by `alone`: {shared} other processes run the same interpreter file" if shared else ""
-    return {**numbers, "judged": judged, "processes": processes, "threads": threads, "remark": note}
+    return {**numbers, "judged": judged, "remark": note}
 
 
 def idle(server: Server, setting: Setting, seconds: float, count: int) -> dict[str, float]:
@@ -193,9 +199,9 @@ def installed(setting: Setting) -> dict[str, float]:
     return {"size": sum(path.stat().st_size for path in Path(done.stdout.strip()).rglob("*") if path.is_file())}
 
 
-def first_answer(server: Server, setting: Setting) -> dict[str, float]:
+def first_answer(server: Server, setting: Setting, workload: Workload = START) -> dict[str, float]:
     """Milliseconds from just before the fork to the last byte of the first right answer."""
-    workload = threaded(START, server)
+    workload = threaded(workload, server)
     answer = expected(workload, setting)
     begin = time.perf_counter()
     with started(server, workload, setting) as run, _connected(run) as sock, sock.makefile("rb") as stream:

@@ -15,7 +15,10 @@ from bench.workloads import Row, Target
 
 ABSENT = "–"  # noqa: RUF001
 TARGET_HEADING = ("target", "limit", "measured", "verdict")
-MEBIBYTES = ("pss", "alone", "dirty", "judged", "size", "growth", "grown dirty", "grown pss", "base")
+MEBIBYTES = (
+    "pss", "alone", "dirty", "judged", "size", "growth", "grown dirty", "grown pss", "base", "private",
+    *(f"{each} {moment}" for moment in ("before", "after") for each in ("judged", "pss", "alone", "worker")),
+)  # fmt: skip
 UNITS = {**dict.fromkeys(MEBIBYTES, 2**20), **dict.fromkeys(("tree", "waiting"), 1e6), "cpu": 1e-6, "front": 1e-6}
 
 
@@ -69,6 +72,8 @@ def measured(target: Target, results: Results) -> float | None:
 
     A target of `<= 0` names what must never happen, so there it is the number of the worst round.
     """
+    if target.needs and not all(numbers.get(target.needs) for numbers in _rounds(target.row, results)):
+        return None
     if target.over:
         best = max if target.sense == ">=" else min
         over = _that_count(target, results)
@@ -86,8 +91,12 @@ def _that_count(target: Target, results: Results) -> list[Row]:
     if target.leaves_out_failed:
         over = [row for row in over if middle(results.get(row, Result()), target.column) is not None]
     if serves := target.serves:
-        over = [row for row in over if all(map(serves, results.get(row, Result()).rounds))]
+        over = [row for row in over if all(map(serves, _rounds(row, results)))]
     return over
+
+
+def _rounds(row: Row, results: Results) -> list[dict[str, float]]:
+    return results.get(row, Result()).rounds
 
 
 def verdict(target: Target, results: Results) -> str:
