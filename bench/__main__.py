@@ -48,18 +48,7 @@ from bench.client import Failure
 from bench.measure import Measurement, named
 from bench.runs import identity
 from bench.servers import RELOADING, SERVERS, WEIGHED, Server, members
-from bench.workloads import (
-    COST,
-    FRONT,
-    MEMORY,
-    START,
-    STARTING,
-    TCP,
-    UNIX,
-    WORKERS_MEMORY,
-    WORKLOADS,
-    Row,
-)
+from bench.workloads import COST, FRONT, MEMORY, START, STARTING, TCP, UNIX, WORKERS_MEMORY, WORKLOADS, Row
 
 Rows = Iterator[tuple[Row, Measurement]]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

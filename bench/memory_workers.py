@@ -87,9 +87,10 @@ def weight(server: Server, name: str, processes: int, setting: Setting, seconds:
 
     At rest: after the one answer that shows that the server is ready.
     """
-    if processes > 1 and not any("{processes}" in word for word in server.command):
+    is_supervised = any("{processes}" in word for word in server.command)
+    if processes > 1 and not is_supervised:
         raise Unable("has one process only")
-    immortal = {"immortal": has_immortal_objects(setting.python)} if server.is_ours() else {}
+    immortal = {"immortal": int(has_immortal_objects(setting.python))} if server.is_ours() else {}
     if "mortal" in server.name and not immortal["immortal"]:
         raise Unable("no object is immortal in this Python: as the row without `mortal`")
     asked = [(page, expected(page, setting)) for page in pages(name, processes)]
@@ -97,10 +98,10 @@ def weight(server: Server, name: str, processes: int, setting: Setting, seconds:
     first = median(first_answer(server, setting, page)["first"] for _ in range(starts))
     with running(server, page, setting) as run:
         root = run.process.pid
-        until_at_rest(root, processes)
+        until_at_rest(root, processes + is_supervised)
         before, private_before = weigh(root), proc.private_of_each(root)
         rates, workers = under_load(run, asked, processes, seconds)
-        until_at_rest(root, processes)
+        until_at_rest(root, processes + is_supervised)
         after, private = weigh(root), proc.private_of_each(root)
         for page, answer in asked:
             check(run.port, page, answer)
@@ -125,7 +126,7 @@ def has_immortal_objects(python: str) -> bool:
 
 
 def until_at_rest(root: int, processes: int) -> None:
-    """Wait until all workers are there and have loaded the application; raises Failure."""
+    """Wait until the tree has so many processes, and none computes: each has loaded the application. Raises Failure."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         before = proc.exact_cpu(root)

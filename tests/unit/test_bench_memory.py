@@ -109,8 +109,21 @@ def test_a_server_of_one_process_is_not_weighed_with_four(tmp_path: Path) -> Non
         memory_workers.weight(WEIGHED["waitress"], "hello", 4, launch.Setting(work=tmp_path), 1, 1)
 
 
-@pytest.mark.skipif(shutil.which("wrk") is None, reason="needs wrk")
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def row(workload: str, server: str, numbers: dict[str, float]) -> dict[str, Any]:
+    return {"workload": workload, "server": server, "rounds": [numbers], "failures": [], "remark": ""}
+
+
+def recorded(directory: Path, *results: dict[str, Any]) -> runs.Run:
+    """A record with these rows, as it is read."""
+    facts = {"date": "2026-01-02 03:04:05 +0000", "command": "python -m bench memory --app django flask",
+             "cpu": "a CPU", "python of poorhttp": "CPython 3.13.0", "servers": {}}  # fmt: skip
+    path = directory / "x.json"
+    path.write_text(json.dumps({"surroundings": facts, "results": results}))
+    return runs.read(path)
+
+
+@pytest.mark.skipif(not shutil.which("wrk"), reason="needs wrk: apt-get install wrk")
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
 @pytest.mark.parametrize(("name", "processes"), [("single", 1), ("forking", 2)])
 def test_in_small_each_number_that_is_shown_is_there(name: str, processes: int, tmp_path: Path) -> None:
     numbers = memory_workers.weight(WEIGHED[name], "hello", processes, launch.Setting(work=tmp_path), 1, 1)
@@ -119,6 +132,9 @@ def test_in_small_each_number_that_is_shown_is_there(name: str, processes: int, 
     assert numbers["processes"] == (1 if name == "single" else processes + 1)
     assert numbers["worker after"] <= numbers["private"] < numbers["alone after"]
     assert numbers["immortal"] == (sys.version_info >= (3, 12))
+    remark = numbers.pop("remark")
+    (result,) = recorded(tmp_path, row("hello, one", name, numbers)).results.values()
+    assert result.rounds == [numbers] and isinstance(remark, str)
 
 
 def test_a_tree_that_computes_is_not_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,18 +191,14 @@ def test_private_memory_is_a_part_of_what_a_process_has() -> None:
     assert 0 < proc.private_of_each(own)[own] <= proc.pss_of_each(own)[own]
 
 
-def row(workload: str, server: str, judged: float, private: float) -> dict[str, Any]:
-    numbers = {"judged after": judged * 2**20, "private": private * 2**20, "immortal": 1}
-    return {"workload": workload, "server": server, "rounds": [numbers], "failures": [], "remark": ""}
-
-
 def test_the_private_part_is_drawn_and_told(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    facts = {"date": "2026-01-02 03:04:05 +0000", "command": "python -m bench memory --app django flask",
-             "cpu": "a CPU", "python of poorhttp": "CPython 3.13.0", "servers": {}}  # fmt: skip
-    results = [row("django, four", "forking-warm", 65, 20), row("django, four", "gunicorn", 100, 60)]
-    (tmp_path / "x.json").write_text(json.dumps({"surroundings": facts, "results": results}))
-    (run,) = runs.read_all(tmp_path)
+    mebibyte = 2**20
+    run = recorded(
+        tmp_path,
+        row("django, four", "forking-warm", {"judged after": 65 * mebibyte, "private": 20 * mebibyte, "immortal": 1}),
+        row("django, four", "gunicorn", {"judged after": 100 * mebibyte, "private": 60 * mebibyte}),
+    )
     assert run.command == "memory-workers"
     (chart,) = ranking.rankings([run], run.command, {})
     assert "forking, warmed 65 (private 20); gunicorn --preload 100 (private 60)" in ranking.words(chart)
