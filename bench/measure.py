@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import psutil
 
@@ -122,24 +122,18 @@ def cost_behind(server: Server, workload: Workload, setting: Setting, seconds: f
     return numbers
 
 
-def weight(server: Server, setting: Setting) -> dict[str, Any]:
-    """Memory of the tree after a few answers."""
+def weight(server: Server, setting: Setting) -> dict[str, float]:
+    """PSS of the tree after a few answers; `judged` is `alone` where other processes lower the PSS by sharing."""
     workload = threaded(WORKLOADS["hello"], server)
     with running(server, workload, setting) as run:
         for _ in range(20):
             check(run.port, workload, expected(workload, setting))
-        numbers = weigh(run.process.pid)
+        numbers = proc.memory(run.process.pid)
+        shared = proc.strangers(run.process.pid)
         processes, threads = proc.shape(run.process.pid)
-    return {**numbers, "processes": processes, "threads": threads}
-
-
-def weigh(root: int) -> dict[str, Any]:
-    """What `proc.memory` gives, and `judged`: PSS, or `alone` where other processes lower the PSS by sharing."""
-    numbers = proc.memory(root)
-    shared = proc.strangers(root)
     judged = numbers["alone"] if shared else positive(numbers["pss"], "PSS")
     note = f"judged by `alone`: {shared} other processes run the same interpreter file" if shared else ""
-    return {**numbers, "judged": judged, "remark": note}
+    return {**numbers, "judged": judged, "processes": processes, "threads": threads, "remark": note}
 
 
 def idle(server: Server, setting: Setting, seconds: float, count: int) -> dict[str, float]:

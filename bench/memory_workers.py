@@ -1,8 +1,8 @@
 """What an application weighs in one process and in four workers, after one answer and after load.
 
 Knows the applications, how a server is weighed and what is shown; what it may weigh is in `workloads`, and the servers
-are the sections of servers.ini that begin with `memory/`. Memory is that of the whole process tree; of a worker it is
-the part that no other process shares (USS). Sizes are bytes.
+are the sections of servers.ini that begin with `memory/`. Memory is the PSS of the whole process tree; of a worker it
+is the part that no other process shares (USS). Sizes are bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from bench import load, proc
 from bench.client import Failure, Unable, check
 from bench.launch import Running, Setting, expected, running
-from bench.measure import Measurement, first_answer, weigh
+from bench.measure import Measurement, first_answer, positive
 from bench.report import Results, result_table
 from bench.servers import WEIGHED, Server
 from bench.workloads import WORKERS, WORKLOADS, Row, Workload, weighed
@@ -99,10 +99,10 @@ def weight(server: Server, name: str, processes: int, setting: Setting, seconds:
     with running(server, page, setting) as run:
         root = run.process.pid
         until_at_rest(root, processes + is_supervised)
-        before, private_before = weigh(root), proc.private_of_each(root)
+        before, private_before = proc.memory(root), proc.private_of_each(root)
         rates, workers = under_load(run, asked, processes, seconds)
         until_at_rest(root, processes + is_supervised)
-        after, private = weigh(root), proc.private_of_each(root)
+        after, private, strangers = proc.memory(root), proc.private_of_each(root), proc.strangers(root)
         for page, answer in asked:
             check(run.port, page, answer)
         if gone := [pid for pid in workers if pid not in private or pid not in private_before]:
@@ -110,11 +110,12 @@ def weight(server: Server, name: str, processes: int, setting: Setting, seconds:
         count, _ = proc.shape(root)
     return {
         "first": first, **{f"rate {number}": rate for number, rate in enumerate(rates, 1)},
-        **{f"{each} before": before[each] for each in ("judged", "pss", "alone")},
-        **{f"{each} after": after[each] for each in ("judged", "pss", "alone")},
+        "pss before": positive(before["pss"], "PSS"), "pss after": positive(after["pss"], "PSS"),
+        "alone after": after["alone"],
         "worker before": fmean(private_before[pid] for pid in workers),
         "worker after": fmean(private[pid] for pid in workers),
-        "private": sum(private.values()), "processes": count, **immortal, "remark": after["remark"],
+        "private": sum(private.values()), "processes": count, **immortal,
+        "remark": f"PSS is too low: {strangers} other processes run the same interpreter file" if strangers else "",
     }  # fmt: skip
 
 

@@ -103,7 +103,7 @@ ENGINES = Drawing("rate", "requests per second, times those without sessions", o
                   ours=sessions_tornado_report.OURS, titles=sessions_tornado_report.TITLES)  # fmt: skip
 SHARES = {name: printed.share for name, printed in sessions_tornado_report.PRINTED.items() if name != "tornado"}
 IN_WORKERS = Drawing(
-    "judged after", "memory after load, MiB; the dark part is private to one process", part="private",
+    "pss after", "PSS after load, MiB; the dark part is private to one process", part="private",
     ours=tuple(name for name, server in WEIGHED.items() if server.is_ours()),
     titles={"forking-warm": "forking, warmed", "forking-mortal": "forking, mortal",
             "forking-mortal-warm": "mortal, warmed", "gunicorn": "gunicorn --preload"},

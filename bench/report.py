@@ -17,7 +17,7 @@ ABSENT = "–"  # noqa: RUF001
 TARGET_HEADING = ("target", "limit", "measured", "verdict")
 MEBIBYTES = (
     "pss", "alone", "dirty", "judged", "size", "growth", "grown dirty", "grown pss", "base", "private",
-    *(f"{each} {moment}" for moment in ("before", "after") for each in ("judged", "pss", "alone", "worker")),
+    "pss before", "pss after", "alone after", "worker before", "worker after",
 )  # fmt: skip
 UNITS = {**dict.fromkeys(MEBIBYTES, 2**20), **dict.fromkeys(("tree", "waiting"), 1e6), "cpu": 1e-6, "front": 1e-6}
 

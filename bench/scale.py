@@ -1,8 +1,9 @@
-"""What a second process gives on two cores.
+"""What a second process gives on two cores, and what several processes of one application weigh.
 
 Knows the scenarios, how each is measured and what the figures may be. Unlike in `cost`, servers run on both cores, and
 so does wrk, which takes a part of what a second process could have; how much is shown. `compute` leaves them the cores:
-its load is tally, which takes some microseconds of one core for an answer that takes a server a millisecond.
+its load is tally, which takes some microseconds of one core for an answer that takes a server a millisecond. Sizes are
+bytes.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from functools import partial
 from bench import launch, load, proc, scenario
 from bench.client import check
 from bench.launch import LOAD_CORE, SERVER_CORE, Setting, expected, running
+from bench.memory_workers import under_load, until_at_rest
 from bench.scenario import Limit, Scenario
-from bench.servers import OURS, Server
-from bench.workloads import WORKLOADS, Workload
+from bench.servers import OURS, SERVERS, Server
+from bench.workloads import HELLO, WORKLOADS, Workload
 
 CORES = frozenset({SERVER_CORE, LOAD_CORE})
+FLASK = Workload("flask", "a page of Flask", OURS, module="flask_page", app="application", close=True,
+                 needs=("flask",))  # fmt: skip
 COMPUTE = replace(WORKLOADS["compute"], threads=1)
 
 
@@ -75,6 +79,28 @@ def own_cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def weight(server: Server, setting: Setting, size: Size) -> dict[str, float]:
+    """Memory of a Flask application after some thousand answers: one process, one worker and its supervisor, four.
+
+    By `alone` (see `proc.memory`): PSS is lower by what strangers, the bench itself among them, have mapped too, and
+    that is half of a library for one process but a sixth for five.
+    """
+    kinds = {"single": (SERVERS["single"], 0), "one": (server, 1), "four": (server, 4)}
+    weighed = {}
+    for name, (each, count) in kinds.items():
+        workload = replace(FLASK, name=f"flask-{name}")
+        with running(each, workload, setting, processes(each, count) if count else ()) as run:
+            until_at_rest(run.process.pid, count + 1)
+            under_load(run, [(workload, HELLO)], max(1, count), size.seconds)
+            weighed[name] = proc.memory(run.process.pid)
+    alone, pss = ({name: numbers[by] / 2**20 for name, numbers in weighed.items()} for by in ("alone", "pss"))
+    return {
+        **alone, "single pss": pss["single"], "four pss": pss["four"],
+        "times single": alone["four"] / alone["single"], "times one": alone["four"] / alone["one"],
+        "times pss": pss["four"] / pss["single"],
+    }  # fmt: skip
+
+
 # fmt: off
 SPEED_COLUMNS = {
     "1 process /s": "one", "2 processes /s": "two", "times": "times", "± times": "~times",
@@ -91,6 +117,13 @@ ALL = (
     Scenario("compute", "a millisecond of Python, 1 and 2 processes on 2 cores, 16 connections, kept by tally on one",
              partial(speed, asked=COMPUTE), (Limit("2 processes / 1", "times", ">=", 1.8, "x"),), SPEED_COLUMNS,
              WORKERS, ONE_ONLY),
+    Scenario("memory", "a Flask application in 4 workers", weight,
+             (Limit("with their supervisor / single", "times single", "<=", 1.6, "x"),),
+             {"single MiB": "single", "1 worker and supervisor MiB": "one", "4 workers and supervisor MiB": "four",
+              "/ single": "times single", "/ 1 worker and supervisor": "times one",
+              "PSS of single": "single pss", "of 4 workers and supervisor": "four pss",
+              "/ PSS of single": "times pss"},
+             ("forking",)),
 )
 # fmt: on
 SCENARIOS = {each.name: each for each in ALL}

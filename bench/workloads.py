@@ -169,14 +169,14 @@ WORKERS_MEMORY = tuple(
            over=(weighed(application, *over),), needs="immortal")
     for application, what, ours, over, column, sense, limit in (
         ("django", "memory after load: forking, warmed / gunicorn --preload", "forking-warm", ("four", "gunicorn"),
-         "judged after", "<=", 0.65),
+         "pss after", "<=", 0.65),
         ("django", "memory after load: forking / gunicorn --preload", "forking", ("four", "gunicorn"),
-         "judged after", "<=", 0.80),
+         "pss after", "<=", 0.80),
         ("django", "memory after load: forking, warmed / single", "forking-warm", ("one", "single"),
-         "judged after", "<=", 1.65),
+         "pss after", "<=", 1.65),
         ("flask", "memory after load: forking, warmed / single", "forking-warm", ("one", "single"),
-         "judged after", "<=", 1.40),
-        ("hello", "memory after load: forking / single", "forking", ("one", "single"), "judged after", "<=", 1.60),
+         "pss after", "<=", 1.40),
+        ("hello", "memory after load: forking / single", "forking", ("one", "single"), "pss after", "<=", 1.60),
         *((name, f"requests per second of {path}: forking, warmed / neither warmed nor immortal", "forking-warm",
            ("four", "forking-mortal"), f"rate {number}", ">=", 0.97)
           for name in APPLICATIONS for number, path in enumerate(WORKLOADS[name].paths, 1)),

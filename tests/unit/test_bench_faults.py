@@ -184,7 +184,7 @@ def test_a_scenario_in_small_gives_the_numbers_that_are_judged(name: str, server
 
 @NEEDS_CORES
 @NEEDS_WRK
-@pytest.mark.parametrize("name", ["light", "heavy"])
+@pytest.mark.parametrize("name", ["heavy", "memory"])
 def test_scale_in_small_gives_the_numbers_that_are_judged(name: str, tmp_path: Path) -> None:
     scenario = scale.SCENARIOS[name]
     numbers = scenario.measure(SERVERS["forking"], launch.Setting(work=tmp_path), scale.QUICK)

@@ -127,7 +127,7 @@ def recorded(directory: Path, *results: dict[str, Any]) -> runs.Run:
 @pytest.mark.parametrize(("name", "processes"), [("single", 1), ("forking", 2)])
 def test_in_small_each_number_that_is_shown_is_there(name: str, processes: int, tmp_path: Path) -> None:
     numbers = memory_workers.weight(WEIGHED[name], "hello", processes, launch.Setting(work=tmp_path), 1, 1)
-    for column in (*memory_workers.COLUMNS.values(), "rate 1", "judged before", "judged after", "private"):
+    for column in (*memory_workers.COLUMNS.values(), "rate 1", "pss after", "private"):
         assert column.startswith("~") or numbers[column] > 0, column
     assert numbers["processes"] == (1 if name == "single" else processes + 1)
     assert numbers["worker after"] <= numbers["private"] < numbers["alone after"]
@@ -196,8 +196,8 @@ def test_the_private_part_is_drawn_and_told(tmp_path: Path) -> None:
     mebibyte = 2**20
     run = recorded(
         tmp_path,
-        row("django, four", "forking-warm", {"judged after": 65 * mebibyte, "private": 20 * mebibyte, "immortal": 1}),
-        row("django, four", "gunicorn", {"judged after": 100 * mebibyte, "private": 60 * mebibyte}),
+        row("django, four", "forking-warm", {"pss after": 65 * mebibyte, "private": 20 * mebibyte, "immortal": 1}),
+        row("django, four", "gunicorn", {"pss after": 100 * mebibyte, "private": 60 * mebibyte}),
     )
     assert run.command == "memory-workers"
     (chart,) = ranking.rankings([run], run.command, {})
