@@ -7,16 +7,17 @@ numbers. Applications in several workers (`--app`) are in `memory_workers`.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from bench import measure, memory_workers
 from bench.launch import Setting
 from bench.measure import Measurement, named
 from bench.report import Results, result_table
-from bench.servers import SERVERS, members
+from bench.servers import members
 from bench.workloads import APPLICATIONS, Row
 
+NAMES = tuple(dict.fromkeys((*members("memory"), *members("idle"))))  # for --only, without --app
 # fmt: off
 WEIGHT_COLUMNS = {"PSS MiB": "pss", "alone MiB": "alone", "private dirty MiB": "dirty", "processes": "processes",
                   "threads": "threads"}
@@ -30,24 +31,22 @@ TABLES = {
 # fmt: on
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> str:
-    """Add --app and --seconds; returns the help of --only."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "weigh these applications in one process and in four workers, before and after load"
     parser.add_argument("--app", nargs="+", choices=APPLICATIONS, help=what)
     what = f"with --app: of load for each page, default {memory_workers.SECONDS:g}"
     parser.add_argument("--seconds", type=float, help=what)
-    return f"servers: {', '.join(SERVERS)}; with --app: {', '.join(memory_workers.NAMES)}"
 
 
-def complete(arguments: argparse.Namespace, error: Callable[[str], None]) -> None:
-    """Check what depends on --app, and set the default of --seconds; without --app there is no such argument."""
-    known = memory_workers.NAMES if arguments.app else tuple(SERVERS)
+def complete(arguments: argparse.Namespace) -> None:
+    """Set the default of --seconds, which goes where there is no --app. Raises ValueError for what does not fit."""
+    known, given = (memory_workers.NAMES, "with") if arguments.app else (NAMES, "without")
     if unknown := [name for name in arguments.only or () if name not in known]:
-        error(f"--only {unknown[0]}: {'with' if arguments.app else 'without'} --app there are {', '.join(known)}")
+        raise ValueError(f"--only {unknown[0]}: {given} --app there are {', '.join(known)}")
     if arguments.app:
         arguments.seconds = memory_workers.SECONDS if arguments.seconds is None else arguments.seconds
     elif arguments.seconds is not None:
-        error("--seconds: only with --app")
+        raise ValueError("--seconds: only with --app")
     else:
         del arguments.seconds
 

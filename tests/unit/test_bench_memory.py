@@ -15,7 +15,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench import client, launch, load, memory_workers, pages, proc, ranking, report, runs
-from bench.__main__ import COMMANDS, key_of, parse
+from bench.__main__ import COMMANDS
+from bench.arguments import key_of, parse
 from bench.client import Failure, Unable
 from bench.report import Result
 from bench.servers import OURS, SERVERS, WEIGHED
@@ -25,47 +26,43 @@ OF_FORKING = ["forking", "forking-warm", "forking-mortal", "forking-mortal-warm"
 BUSY = "while True: pass"
 
 
-def arguments(*words: str, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespace:
-    monkeypatch.setattr(sys, "argv", ["bench", "memory", *words])
-    return parse()
-
-
-def rows(*words: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    given = arguments(*words, monkeypatch=monkeypatch)
+def rows(*words: str) -> list[tuple[str, str]]:
+    given = parse(["memory", *words])
     return [row for row, _ in COMMANDS[key_of(given)][0](given, launch.Setting())]
 
 
-def test_a_name_chooses_its_server_with_each_other_setting_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = rows("--app", "hello", "--only", "gunicorn", "forking", monkeypatch=monkeypatch)
+def test_a_name_chooses_its_server_with_each_other_setting_of_it() -> None:
+    found = rows("--app", "hello", "--only", "gunicorn", "forking")
     assert found == [(f"hello, {count}", name) for count in WORKERS for name in [*OF_FORKING, "gunicorn"]]
-    assert set(rows("--app", *APPLICATIONS, monkeypatch=monkeypatch)) == {
+    assert set(rows("--app", *APPLICATIONS)) == {
         weighed(name, count, server) for name in APPLICATIONS for count in WORKERS for server in WEIGHED
     }
 
 
-def test_without_applications_it_is_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = rows("--only", "single", monkeypatch=monkeypatch)
+def test_without_applications_it_is_what_it_was() -> None:
+    found = rows("--only", "single")
     assert found == [("hello", "single"), ("idle", "single")]
-    assert not hasattr(arguments(monkeypatch=monkeypatch), "seconds")
-    assert arguments("--app", "hello", monkeypatch=monkeypatch).seconds == memory_workers.SECONDS
+    assert not hasattr(parse(["memory"]), "seconds")
+    assert parse(["memory", "--app", "hello"]).seconds == memory_workers.SECONDS
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (("--app", "hello", "--only", "bjoern"), "--only bjoern: with --app there are single, forking, gunicorn"),
-        (("--only", "forking-warm"), "--only forking-warm: without --app there are bare, single"),
+        (("--only", "uwsgi"), "--only uwsgi: without --app there are bare, single"),
+        (("--only", "forking-warm"), "invalid choice: 'forking-warm'"),
         (("--seconds", "3"), "--seconds: only with --app"),
         (("--app", "hello", "--seconds", "0"), "--seconds 0: must be more than 0"),
         (("--app", "bottle"), "invalid choice: 'bottle'"),
     ],
-    ids=["server", "row", "seconds", "nothing", "application"],
+    ids=["server", "other server", "row", "seconds", "nothing", "application"],
 )
 def test_what_does_not_fit_together_is_refused(
-    words: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
-        arguments(*words, monkeypatch=monkeypatch)
+        parse(["memory", *words])
     assert told in capsys.readouterr().err
 
 
