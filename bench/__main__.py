@@ -25,6 +25,8 @@ from bench import (
     front,
     launch,
     measure,
+    memory,
+    memory_workers,
     pages,
     record,
     report,
@@ -36,9 +38,9 @@ from bench.arguments import SCENARIOS, key_of, parse
 from bench.client import Failure
 from bench.measure import Measurement, named
 from bench.runs import identity
-from bench.servers import RELOADING, SERVERS, Server, members
+from bench.servers import RELOADING, SERVERS, WEIGHED, Server, members
 from bench.suites import SUITES
-from bench.workloads import COST, FRONT, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
+from bench.workloads import COST, FRONT, MEMORY, START, STARTING, TCP, UNIX, WORKERS_MEMORY, WORKLOADS, Row
 
 Rows = Iterator[tuple[Row, Measurement]]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -55,15 +57,6 @@ TALLY_COLUMNS = {
 FRONT_COLUMNS = {
     "req/s": "rate", "CPU µs/req": "cpu", "± CPU": "~cpu", "lighttpd's CPU µs/req": "front", "± lighttpd's": "~front",
     "p50 ms": "p50", "p99 ms": "p99",
-}
-WEIGHT_COLUMNS = {"PSS MiB": "pss", "alone MiB": "alone", "private dirty MiB": "dirty", "processes": "processes",
-                  "threads": "threads"}
-IDLE_COLUMNS = {"switches": "switches", "switches with connections": "connected", "connections": "count",
-                "bytes of each": "each"}
-MEMORY_TABLES = {
-    "hello": ("hello: memory after a few answers", WEIGHT_COLUMNS),
-    "idle": ("idle: context switches in 10 s, and memory of idle connections", IDLE_COLUMNS),
-    "installed": ("installed", {"MiB": "size"}),
 }
 # fmt: on
 
@@ -122,6 +115,8 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
         facts |= article.facts()
     if key in SUITES:
         facts |= SUITES[key].facts()
+    if key == "memory-workers":
+        facts |= memory_workers.facts(arguments, setting)
     if arguments.command == "caches":
         facts |= caches.facts(setting)
     order = measure.in_order
@@ -201,7 +196,7 @@ def pictures(results: report.Results, date: str) -> dict[str, str]:
 
 def servers_of(arguments: argparse.Namespace, rows: Iterable[tuple[Row, Measurement]]) -> Iterator[Server]:
     """The servers of the rows; those of `sessions` are stores, all used by one server."""
-    known = RELOADING if arguments.command == "reload" else SERVERS
+    known = {"reload": RELOADING, "memory-workers": WEIGHED}.get(key_of(arguments), SERVERS)
     if arguments.command == "sessions":
         suite = SUITES.get(key_of(arguments))
         yield from (SERVERS[name] for name in (suite.SERVED_BY if suite else ("single",)))
@@ -245,22 +240,6 @@ def front_sections(results: report.Results) -> Iterator[str]:
         yield f"## {name}: {what}\n\n{WORKLOADS[workload].terms()}; to the server a connection each.\n\n{table}"
 
 
-def memory_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
-    for server in named(arguments.only, members("memory")):
-        yield ("hello", server.name), partial(measure.weight, server, setting)
-    for server in named(arguments.only, members("idle")):
-        seconds, count = (1, 1000) if arguments.quick else (10, 10_000)
-        yield ("idle", server.name), partial(measure.idle, server, setting, seconds, count)
-    if not arguments.only:
-        yield ("installed", "poorhttp"), partial(measure.installed, setting)
-
-
-def memory_sections(results: report.Results) -> Iterator[str]:
-    for name in dict.fromkeys(row[0] for row in results):
-        heading, columns = MEMORY_TABLES[name]
-        yield f"## {heading}\n\n{report.result_table(results, name, columns)}"
-
-
 def start_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
     for server in named(arguments.only, START.servers):
         yield ("start", server.name), partial(measure.first_answer, server, setting)
@@ -289,7 +268,8 @@ PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
 COMMANDS = {
     "cost": (cost_rows, cost_sections, COST),
     "front": (front_rows, front_sections, FRONT),
-    "memory": (memory_rows, memory_sections, MEMORY),
+    "memory": (memory.rows, memory.sections, MEMORY),
+    "memory-workers": (memory_workers.rows, memory_workers.sections, WORKERS_MEMORY),
     "start": (start_rows, start_sections, STARTING),
     "article": (article.rows, article_report.sections, article.TARGETS),
     "sweep": (sweep.rows, sweep_report.sections, tuple(sweep_report.targets())),

@@ -16,6 +16,8 @@ from bench import (
     caches,
     faults,
     launch,
+    memory,
+    memory_workers,
     reload,
     robust,
     scale,
@@ -88,10 +90,9 @@ def _names(command: str) -> tuple[list[str], str]:
         names = list(dict.fromkeys((*scenarios, *servers)))
         return names, f"scenarios and servers: {', '.join(names)}"
     asked = (server for workload in WORKLOADS.values() for server in workload.servers)
-    asked = (server for workload in WORKLOADS.values() for server in workload.servers)
     measured = {
         "cost": (*asked, *members("fronted"), *BEFORE),
-        "memory": (*members("memory"), *members("idle")),
+        "memory": (*memory.NAMES, *memory_workers.NAMES),
         "start": START.servers,
         "sweep": members("sweep"),
     }
@@ -105,15 +106,16 @@ def _add_special(commands: dict[str, argparse.ArgumentParser]) -> None:
     cost.add_argument("--seconds", type=float, default=4.0, help="of load in each round, default 4")
     commands["article"].add_argument("--seconds", type=float, default=article.SECONDS,
                                      help="of each test of each configuration, default 60")  # fmt: skip
+    memory.add_arguments(commands["memory"])
     sweep.add_arguments(commands["sweep"])
     cost.add_argument("--workload", nargs="+", metavar="NAME", choices=list(WORKLOADS),
                       help=f"some of {', '.join(WORKLOADS)}")  # fmt: skip
     cost.add_argument("--front", choices=["lighttpd"], help="behind it, over TCP and over unix sockets")
     cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
                       "measured in turns with this one as `single-before` and `threading-before`")  # fmt: skip
-    for command in (cost, commands["sweep"], commands["sessions"]):
-        command.add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON,
-                             help="interpreter that runs the peers")  # fmt: skip
+    for name in ("cost", "memory", "sweep", "sessions"):
+        commands[name].add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON,
+                                    help="interpreter that runs the peers")  # fmt: skip
 
 
 def _complete(arguments: argparse.Namespace) -> None:
@@ -124,6 +126,8 @@ def _complete(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--{option} {python}: no poorhttp is beside it; name a Python that has one")
     if arguments.resume and (arguments.quick or arguments.no_record):
         raise ValueError("--resume goes on with a record: give neither --quick nor --no-record")
+    if arguments.command == "memory":
+        memory.complete(arguments)
     if not 0 < getattr(arguments, "seconds", 1.0) < math.inf:
         raise ValueError(f"--seconds {arguments.seconds:g}: must be more than 0")
     suite = SUITES.get(key_of(arguments))
@@ -141,7 +145,11 @@ def _complete(arguments: argparse.Namespace) -> None:
 
 
 def key_of(arguments: argparse.Namespace) -> str:
-    """The name of what is measured, in COMMANDS: the command, but for `cost --front` and the suites of `sessions`."""
+    """The name of what is measured, in COMMANDS: the command, but for `cost --front`, `memory --app` and the suites of
+    `sessions`.
+    """
+    if arguments.command == "memory" and arguments.app:
+        return "memory-workers"
     if arguments.command == "sessions":
         return suites.key_of(arguments.suite)
     return "front" if arguments.command == "cost" and arguments.front else arguments.command

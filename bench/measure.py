@@ -193,9 +193,9 @@ def installed(setting: Setting) -> dict[str, float]:
     return {"size": sum(path.stat().st_size for path in Path(done.stdout.strip()).rglob("*") if path.is_file())}
 
 
-def first_answer(server: Server, setting: Setting) -> dict[str, float]:
+def first_answer(server: Server, setting: Setting, workload: Workload = START) -> dict[str, float]:
     """Milliseconds from just before the fork to the last byte of the first right answer."""
-    workload = threaded(START, server)
+    workload = threaded(workload, server)
     answer = expected(workload, setting)
     begin = time.perf_counter()
     with started(server, workload, setting) as run, _connected(run) as sock, sock.makefile("rb") as stream:

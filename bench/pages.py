@@ -31,7 +31,8 @@ TEMPLATE = HERE / "page.html"
 MANUAL = HERE / "README.md"
 HTML, MARKDOWN, CHARTS = "report.html", "README.md", "charts"
 NAMES = {
-    "cost": "Cost of a request", "front": "Behind lighttpd", "memory": "Memory", "start": "Start", "faults": "Faults",
+    "cost": "Cost of a request", "front": "Behind lighttpd", "memory": "Memory",
+    "memory-workers": "Memory of workers", "start": "Start", "faults": "Faults",
     "robust": "Robustness", "scale": "Scale", "reload": "From a save to new code", "table": "The dispatch table",
     "sessions": "Sessions", "sessions-django": "Sessions of Django",
     "sessions-libraries": "Sessions beside other libraries",
@@ -40,7 +41,8 @@ NAMES = {
 }  # fmt: skip
 KEY = (("ours", "poorhttp, in each of its types, and its cache"), ("peer", "other servers and caches"),
        ("limit", "a bare loop, which parses nothing: the limit of kept connections"))  # fmt: skip
-OUR_ROW = re.compile(rf"<tr>(<td[^>]*>(?:{'|'.join(map(re.escape, (*OURS, SHARED, CACHES[SHARED].title)))})</td>)")
+OUR_NAMES = (*OURS, *ranking.IN_WORKERS.ours, SHARED, CACHES[SHARED].title)
+OUR_ROW = re.compile(rf"<tr>(<td[^>]*>(?:{'|'.join(map(re.escape, OUR_NAMES))})</td>)")
 # Command -> title, file, and what makes the advice of results; a paragraph comes first that says it in short.
 ADVICE: Mapping[str, tuple[str, str, Callable[[report.Results], str]]] = {
     "sessions-django": ("Which session engine", "which-session-engine.md", sessions_advice.advice),

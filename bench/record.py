@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.client import Failure
-from bench.launch import HERE, ROOT, Setting, environment, is_ours, python_of
+from bench.launch import HERE, ROOT, Setting, environment, python_of
 from bench.report import Result, Results
 from bench.servers import Server
 from bench.workloads import Row
@@ -51,7 +51,7 @@ def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[st
 def server_version(server: Server, setting: Setting) -> dict[str, object]:
     python = python_of(server, setting)
     command = [part if part != "{python}" else python for part in server.version]
-    return {"version": said(command, is_ours(server)), "command": " ".join(server.command), "note": server.note}
+    return {"version": said(command, server.is_ours()), "command": " ".join(server.command), "note": server.note}
 
 
 def said(command: list[str], ours: bool = False) -> str:

@@ -15,7 +15,10 @@ from bench.workloads import Row, Target
 
 ABSENT = "–"  # noqa: RUF001
 TARGET_HEADING = ("target", "limit", "measured", "verdict")
-MEBIBYTES = ("pss", "alone", "dirty", "judged", "size", "growth", "grown dirty", "grown pss", "base")
+MEBIBYTES = (
+    "pss", "alone", "dirty", "judged", "size", "growth", "grown dirty", "grown pss", "base", "private",
+    "pss before", "pss after", "alone after", "worker before", "worker after",
+)  # fmt: skip
 UNITS = {**dict.fromkeys(MEBIBYTES, 2**20), **dict.fromkeys(("tree", "waiting"), 1e6), "cpu": 1e-6, "front": 1e-6}
 
 
@@ -69,6 +72,8 @@ def measured(target: Target, results: Results) -> float | None:
 
     A target of `<= 0` names what must never happen, so there it is the number of the worst round.
     """
+    if target.needs and not all(numbers.get(target.needs) for numbers in _rounds(target.row, results)):
+        return None
     if target.over:
         best = max if target.sense == ">=" else min
         over = _that_count(target, results)
@@ -86,7 +91,7 @@ def _that_count(target: Target, results: Results) -> list[Row]:
     if target.leaves_out_failed:
         over = [row for row in over if middle(results.get(row, Result()), target.column) is not None]
     if serves := target.serves:
-        over = [row for row in over if all(map(serves, results.get(row, Result()).rounds))]
+        over = [row for row in over if all(map(serves, _rounds(row, results)))]
     return over
 
 
@@ -96,6 +101,10 @@ def best(target: Target, results: Results) -> str:
              and (value := middle(results[row], target.column)) is not None}  # fmt: skip
     choose = max if target.sense == ">=" else min
     return choose(found, key=found.__getitem__) if found else ""
+
+
+def _rounds(row: Row, results: Results) -> list[dict[str, float]]:
+    return results.get(row, Result()).rounds
 
 
 def verdict(target: Target, results: Results) -> str:

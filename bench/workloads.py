@@ -40,6 +40,7 @@ class Workload:
     unix: bool = False  # over a unix socket (with tally)
     long: int = 0  # more clients, that ask for /long (with tally)
     needs: tuple[str, ...] = ()  # packages that the application imports, by pip's names
+    paths: tuple[str, ...] = ()  # that `memory --app` asks for
 
     def terms(self) -> str:
         """The conditions, for the heading of a table."""
@@ -78,7 +79,14 @@ START = WORKLOADS.pop("start")  # of the command `start`; all others are of `cos
 THREADED_PEERS = tuple(name for name in members("computing") if name not in OURS)
 PEERS = ("bjoern", "waitress", "pyuwsgi")  # which can do every row that they are compared in
 TCP, UNIX = "TCP", "unix sockets"
+APPLICATIONS = tuple(name for name, workload in WORKLOADS.items() if workload.paths)  # of `memory --app`
+WORKERS = {"one": 1, "four": 4}  # of a server in `memory --app`
 Row = tuple[str, str]  # workload, server
+
+
+def weighed(application: str, workers: str, server: str) -> Row:
+    """The row of `memory --app` with so many workers, a key of WORKERS."""
+    return f"{application}, {workers}", server
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,7 @@ class Target:
     leaves_out_failed: bool = False  # ignore rows of `over` that have no number; else the target has no number either
     serves: Callable[[Mapping[str, float]], bool] | None = None  # ignore rows of `over` with a round that does not
     why: str = ""  # the reason if it is missed, as far as it is known; shown only then
+    needs: str = ""  # a column of `row`; the target has no number where a round lacks it or has 0 there
 
 
 LEANER = "these peers check less of a request, and have fewer deadlines or none"
@@ -162,6 +171,28 @@ MEMORY = (
     *(Target(f"idle for 10 s with 10,000 connections: context switches of {name}", ("idle", name), "connected", "<=",
              0, "") for name in ("single", "threading", "forking")),
     Target("installed size of the package", ("installed", "poorhttp"), "size", "<=", 3.0, "MiB"),
+)
+# Of four workers, and only where the application is immortal.
+WORKERS_MEMORY = tuple(
+    Target(f"{application}, four workers, {what}", weighed(application, "four", ours), column, sense, limit,
+           over=(weighed(application, *over),), needs="immortal")
+    for application, what, ours, over, column, sense, limit in (
+        ("django", "memory after load: forking, warmed / gunicorn --preload", "forking-warm", ("four", "gunicorn"),
+         "pss after", "<=", 0.65),
+        ("django", "memory after load: forking / gunicorn --preload", "forking", ("four", "gunicorn"),
+         "pss after", "<=", 0.80),
+        ("django", "memory after load: forking, warmed / single", "forking-warm", ("one", "single"),
+         "pss after", "<=", 1.65),
+        ("flask", "memory after load: forking, warmed / single", "forking-warm", ("one", "single"),
+         "pss after", "<=", 1.40),
+        ("hello", "memory after load: forking / single", "forking", ("one", "single"), "pss after", "<=", 1.60),
+        *((name, f"requests per second of {path}: forking, warmed / neither warmed nor immortal", "forking-warm",
+           ("four", "forking-mortal"), f"rate {number}", ">=", 0.97)
+          for name in APPLICATIONS for number, path in enumerate(WORKLOADS[name].paths, 1)),
+        # Loading takes four fifths of that time, and freezing may take a tenth of loading.
+        ("django", "exec to the first answer: forking / not immortal", "forking", ("four", "forking-mortal"),
+         "first", "<=", 1.08),
+    )
 )
 STARTING = (Target("exec to the first answer of the examples, single, median", ("start", "single"), "first", "<=",
                    100, "ms"),)
