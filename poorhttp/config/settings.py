@@ -21,7 +21,7 @@ from poorhttp.config.units import (
     Switch,
     Text,
 )
-from poorhttp.config.urls import CheckPath, EditorUrl, SendfileHeader, UrlPath
+from poorhttp.config.urls import CheckPath, CheckPaths, EditorUrl, SendfileHeader, UrlPath
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ class Settings:
     )
     threads = setting(Count(0, 1024), 0, "number of threads in each process; 0 = by type (1, threading 16)")
     preload = setting(Switch(), True, "load the application once, before workers are forked; no = in each of them")
+    warmup = setting(CheckPaths(), (), "paths or URLs that the application is asked before it serves; empty = none")
     address = setting(Host(), "127.0.0.1", "address to listen on", short="a")
     port = setting(PORT, 8080, "port to listen on; 0 = any free port")
     bind = setting(
