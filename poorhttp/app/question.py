@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import sys
 from types import TracebackType
-from wsgiref.util import FileWrapper, setup_testing_defaults
+from wsgiref.util import FileWrapper
 
 from poorhttp import __version__
 from poorhttp._engine import check_head
@@ -156,7 +156,7 @@ def environ(settings: Config, target: str, errors: TextIO | None = None) -> dict
         host = "localhost" if address.name in ("", *EVERY_ADDRESS) else address.name
         host += f":{address.port}" if address.port not in (0, 80) else ""
     name, port = split_port(host)
-    made: dict[str, Any] = {
+    return {
         "REQUEST_METHOD": "GET",
         "SCRIPT_NAME": "",
         "PATH_INFO": unescaped(path).decode("latin-1"),
@@ -172,12 +172,14 @@ def environ(settings: Config, target: str, errors: TextIO | None = None) -> dict
         "HTTP_ACCEPT": "*/*",
         "HTTP_HOST": host,
         "HTTP_USER_AGENT": f"poorhttp/{__version__}",
+        "wsgi.version": (1, 0),
         "wsgi.url_scheme": scheme,
         "wsgi.input": io.BytesIO(),
         "wsgi.input_terminated": True,
         "wsgi.errors": errors or sys.stderr,
         "wsgi.multithread": settings.threads > 1,
         "wsgi.multiprocess": settings.processes.most > 1,
+        "wsgi.run_once": False,
         "wsgi.file_wrapper": FileWrapper,
         "poorhttp.debug": settings.debug,
         "poorhttp.options": dict(settings.options),
@@ -185,5 +187,3 @@ def environ(settings: Config, target: str, errors: TextIO | None = None) -> dict
         **({"DOCUMENT_ROOT": settings.document} if settings.document else {}),
         **settings.environ,
     }
-    setup_testing_defaults(made)
-    return made
