@@ -19,6 +19,11 @@ import os, socket, sqlite3, sys, threading, time
 calls, kept = [], []
 
 
+def mark(name):
+    open(name, "w").close()
+    return True
+
+
 def application(environ, start):
     path = environ["PATH_INFO"]
     calls.append(f"{path} {os.getpid()}")
@@ -35,8 +40,8 @@ def application(environ, start):
             pass
     if path == "/forks" and os.fork():
         os.wait()
-    if path == "/sleeps":
-        time.sleep(100)
+    while path == "/sleeps":
+        time.sleep(0.01)  # a signal that comes right before it is heard behind it
     while path == "/insists":
         try:
             time.sleep(100)
@@ -106,10 +111,10 @@ def test_a_bad_answer_is_told_and_the_server_serves(start: Start, shape: str) ->
     assert server.stop() == 0
     told = warnings(server)
     assert told[0] == (
-        "warm-up: app.py:11: GET /fails fails: ValueError: failed as asked; the server serves all the same"
+        "warm-up: app.py:16: GET /fails fails: ValueError: failed as asked; the server serves all the same"
     )
     trace = server.said.partition("GET /fails fails")[2].partition("[W]")[0]
-    assert 'app.py", line 11, in application' in trace and "    ValueError: failed as asked\n" in trace
+    assert 'app.py", line 16, in application' in trace and "    ValueError: failed as asked\n" in trace
     assert "question.py" not in trace, "frames of the server say nothing to the author"
     assert told[1].startswith("warm-up: GET /503 is answered 503 Later, in ")
     assert told[2].startswith("warm-up: GET /400 is answered 400 Bad Request, in ")
@@ -119,13 +124,13 @@ def test_a_bad_answer_is_told_and_the_server_serves(start: Start, shape: str) ->
 
 
 FAULTS = [
-    ("/exits", r"app\.py:13: GET /exits ends the process, in the warm-up: SystemExit: 3"),
-    ("/leaves", r"app\.py:15: GET /leaves ends the process, in the warm-up: os\._exit\(7\)"),
+    ("/exits", r"app\.py:18: GET /exits ends the process, in the warm-up: SystemExit: 3"),
+    ("/leaves", r"app\.py:20: GET /leaves ends the process, in the warm-up: os\._exit\(7\)"),
     ("/leaves-quietly", r"app\.py: GET /leaves-quietly ends the process, in the warm-up: os\._exit\(7\)"),
     ("/forks", r"app\.py: GET /forks forks the process, in the warm-up"),
-    ("/sleeps", r"app\.py:24: GET /sleeps was not answered in 0\.5 s, in the warm-up"),
-    ("/insists", r"app\.py:27: GET /insists was not answered in 0\.5 s, in the warm-up"),
-    ("/deaf", r"app\.py:34: GET /deaf was not answered in 0\.5 s, in the warm-up"),
+    ("/sleeps", r"app\.py:(28|29): GET /sleeps was not answered in 0\.5 s, in the warm-up"),
+    ("/insists", r"app\.py:32: GET /insists was not answered in 0\.5 s, in the warm-up"),
+    ("/deaf", r"app\.py:39: GET /deaf was not answered in 0\.5 s, in the warm-up"),
 ]
 
 
@@ -160,7 +165,7 @@ def test_check_warms_up_and_then_asks(tmp_path: Path) -> None:
     code, said = run(tmp_path, "check", "app.py", *words)
     assert code == 0, said
     assert said.index("warm-up: GET /a is answered 200 OK") < said.index("GET / is answered 200 OK")
-    assert re.search(r"(?m)^note: warm-up: app\.py:12: GET /fails fails: ValueError: failed as asked; ", said)
+    assert re.search(r"(?m)^note: warm-up: app\.py:17: GET /fails fails: ValueError: failed as asked; ", said)
     assert "note: the workers do not get all that" in said and "they share the database" in said
     assert said.endswith("ok\n")
 
@@ -228,7 +233,7 @@ def test_without_preload_each_worker_warms_up_itself(start: Start) -> None:
 
 
 def test_a_stop_while_it_is_asked_is_clean(launch: Start, tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text(APPLICATION.replace("time.sleep(100)", "open('asked', 'w'); time.sleep(100)", 1))
+    (tmp_path / "app.py").write_text(APPLICATION.replace('while path == "/sleeps":', 'while mark("asked"):'))
     server = launch("app.py", "--bind=unix:s.sock", "--pidfile=run.pid", "--type=forking", "--warmup=/sleeps")
     wait_for((tmp_path / "asked").exists, "the application to be asked")
     began = time.monotonic()

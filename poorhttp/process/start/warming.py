@@ -143,7 +143,10 @@ class _Request:
         over.acquire()
         question.end_after(self._limit, self._target, self._where, self._interrupt)
         patience = min(max(self._limit, SHORTEST), LONGEST)
+        # A signal that the new thread took would not wake the main thread.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         watching = thread.start_new_thread(self._leave_when_late, (self._limit + patience, over))
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
         def undo() -> None:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
