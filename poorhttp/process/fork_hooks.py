@@ -31,8 +31,8 @@ forking_own: dict[int, int] = {}
 at_next_fork: list[Callable[[], None]] = []
 """Functions that are called once, in this process, when it has forked next: hooks of the application have run then."""
 
-forks_of_application = [0]
-"""How often the application has forked this process."""
+counted_forks: dict[int, int] = {}
+"""How often these threads, by their identifiers, have forked."""
 
 _newborn: list[int] = []
 """In a child of the server's own, until `hold_signals`: its process number."""
@@ -56,8 +56,8 @@ def _before_fork() -> None:
     """Tell the engine, and hold signals back: a child that got one too early would write it into the pipe that it
     shares with its parent.
     """
-    if thread.get_ident() not in forking_own:
-        forks_of_application[0] += 1
+    if thread.get_ident() in counted_forks:
+        counted_forks[thread.get_ident()] += 1
     for engine in engines:
         engine.note_fork()
     if (engines or close_in_children) and not is_starting():

@@ -241,8 +241,7 @@ def flush() -> None:
 def load(settings: Config, tell_loaded: Callable[[], None] = lambda: None, end: float | None = None) -> WSGI:
     """Load the application in a process that does not serve, and warm it up. Raises LoadError.
 
-    tell_loaded: called between the two. end: moment of the monotonic clock by which the warm-up is over; None: each
-    request may take `timing.LOADING`.
+    tell_loaded: called between the two. end: as of `warming.warm_up`.
     """
     if settings.check_path:
         import poorhttp.app.question  # noqa: F401  # before modules of the application's are found
@@ -267,8 +266,7 @@ def _warm_up(settings: Config, tell_loaded: Callable[[], None], end: float | Non
 
     def warm_up(app: WSGI) -> None:
         tell_loaded()
-        seconds = timing.LOADING * len(settings.warmup) if end is None else end - time.monotonic()
-        warming.warm_up(app, settings, warming.Teller(say, warn, None, fail), seconds)
+        warming.warm_up(app, settings, warming.Teller(say, warn, None, fail), end)
 
     return warm_up
 

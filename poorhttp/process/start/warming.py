@@ -14,7 +14,7 @@ import sys
 from poorhttp import RequestTimeout
 from poorhttp.app import failures, places, question
 from poorhttp.errors import LoadError
-from poorhttp.process.fork_hooks import forks_of_application
+from poorhttp.process.fork_hooks import counted_forks
 from poorhttp.stdlib import os, public_os, signal, thread, time
 from poorhttp.system import timing
 
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from poorhttp.config.model import Config
 
 SHORTEST, LONGEST = 1.0, 5.0
-"""Seconds that a late request has to end after RequestTimeout was raised in it: as long again, within these bounds."""
+"""Seconds that a late request has to end after RequestTimeout was raised in it: as long again, within these bounds. The
+first one is also the least time for a request.
+"""
 
 EXIT_HINT = "a request must return; mend it, or take it out of warmup"
 FORK_HINT = "start another program by subprocess, which is no fork here, or take the path out of warmup"
@@ -51,15 +53,17 @@ class Teller:
         self.note, self.warn, self.errors, self.leave = note, warn, errors, leave
 
 
-def warm_up(app: WSGI, settings: Config, teller: Teller, seconds: float = timing.LOADING) -> None:
-    """Ask the application for each target of `warmup`: each in `request_timeout`, and all of them in so many seconds.
+def warm_up(app: WSGI, settings: Config, teller: Teller, end: float | None = None) -> None:
+    """Ask the application for each target of `warmup`. Raises LoadError.
 
-    Raises LoadError.
+    Each request may take `request_timeout`, or `timing.LOADING` where that is 0. end: moment of the monotonic clock by
+    which all of them must be over.
     """
-    end = time.monotonic() + seconds
     for target in settings.warmup:
-        limit = max(end - time.monotonic(), SHORTEST)
-        _Request(settings, target, teller, min(settings.request_timeout or limit, limit)).make(app)
+        limit = settings.request_timeout or timing.LOADING
+        if end is not None:
+            limit = min(limit, max(end - time.monotonic(), SHORTEST))
+        _Request(settings, target, teller, limit).make(app)
 
 
 class _Request:
@@ -70,7 +74,7 @@ class _Request:
         self._where = f"{places.title(settings.application)}: "
         self._process = os.getpid()
         self._main = thread.get_ident()
-        self._forks = forks_of_application[0]
+        self._forks = 0
         self._is_going_on = True
         self._late: LoadError | None = None
         self._exit = ""  # such as `os._exit(3)`
@@ -87,7 +91,7 @@ class _Request:
             raise LoadError(
                 f"{self._place(error)}GET {self._target} ends the process, in the warm-up: {end}", EXIT_HINT
             )
-        if forks_of_application[0] > self._forks:
+        if self._forks:
             raise LoadError(f"{self._where}GET {self._target} forks the process, in the warm-up", FORK_HINT)
         if error is not None:
             fault = question.fault(error, self._target, self._where)
@@ -98,7 +102,7 @@ class _Request:
     def _ask(self, app: WSGI) -> tuple[question.Answer | None, BaseException | None]:
         """Return the answer, or the exception in its place."""
         answer, error = None, None
-        undo = [self._limit_time(), self._hear_exits(), self._hear_logged()]
+        undo = [self._limit_time(), self._count_forks(), self._hear_exits(), self._hear_logged()]
         try:
             answer = question.ask(app, self._settings, self._target, self._teller.errors)
             self._is_going_on = False
@@ -167,6 +171,15 @@ class _Request:
             return
         frame = sys._current_frames().get(self._main)
         self._teller.leave(self._late or _in_warm_up(question.late(frame, self._limit, self._target, self._where)))
+
+    def _count_forks(self) -> Callable[[], None]:
+        """Those of the main thread: only its child would come back here."""
+        counted_forks[self._main] = 0
+
+        def undo() -> None:
+            self._forks = counted_forks.pop(self._main)
+
+        return undo
 
     def _hear_exits(self) -> Callable[[], None]:
         """Let `os._exit` raise SystemExit in the application."""
