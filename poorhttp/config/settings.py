@@ -117,7 +117,6 @@ class Settings:
     )
     threads = setting(Count(0, 1024), 0, "number of threads in each process; 0 = by type (1, threading 16)")
     preload = setting(Switch(), True, "load the application once, before workers are forked; no = in each of them")
-    warmup = setting(CheckPaths(), (), "paths or URLs that the application is asked before it serves; empty = none")
     address = setting(Host(), "127.0.0.1", "address to listen on", short="a")
     port = setting(PORT, 8080, "port to listen on; 0 = any free port")
     bind = setting(
@@ -139,6 +138,7 @@ class Settings:
     check_path = setting(
         CheckPath(), "", "path or URL that new code must answer below 500 before it serves; empty = none"
     )
+    warmup = setting(CheckPaths(), (), "paths or URLs that the application is asked before it serves; empty = none")
     child_exit = setting(Function(), "", "module:function, called with the process number of each worker that ended")
     editor = setting(EditorUrl(), "vscode://file/{path}:{line}", "URL of links to files on error pages; empty = none")
     pidfile = setting(
