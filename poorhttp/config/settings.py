@@ -21,7 +21,7 @@ from poorhttp.config.units import (
     Switch,
     Text,
 )
-from poorhttp.config.urls import CheckPath, EditorUrl, SendfileHeader, UrlPath
+from poorhttp.config.urls import CheckPath, CheckPaths, EditorUrl, SendfileHeader, UrlPath
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ class Settings:
     check_path = setting(
         CheckPath(), "", "path or URL that new code must answer below 500 before it serves; empty = none"
     )
+    warmup = setting(CheckPaths(), (), "paths or URLs that the application is asked before it serves; empty = none")
     child_exit = setting(Function(), "", "module:function, called with the process number of each worker that ended")
     editor = setting(EditorUrl(), "vscode://file/{path}:{line}", "URL of links to files on error pages; empty = none")
     pidfile = setting(
