@@ -11,6 +11,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCode, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyString, PyTuple, PyType};
 
+use crate::wsgi::reuse::references;
+
 /// The count of references of an immortal object: all of the lower 32 bits are set.
 const IMMORTAL: isize = 0xFFFF_FFFF;
 /// The bit by which the interpreter knows it.
@@ -43,9 +45,11 @@ pub fn make_immortal<'py>(
     for object in gc.call_method0("get_objects")?.cast_into::<PyList>()? {
         // C code may still be filling a tuple or a frozenset to which nothing refers.
         let may_grow = object.is_exact_instance_of::<PyTuple>() || object.is_exact_instance_of::<PyFrozenSet>();
-        if !may_grow && kinds.may_be_immortal(&object) {
-            count += usize::from(mark(&object));
-            pending.push(object);
+        if !may_grow {
+            count += usize::from(mark(&object, &mut kinds));
+            if kinds.may_be_immortal(&object) {
+                pending.push(object);
+            }
         }
     }
     while !pending.is_empty() {
@@ -55,11 +59,10 @@ pub fn make_immortal<'py>(
             add_untold(object, &mut found)?;
         }
         for object in found {
-            if kinds.may_be_immortal(&object) && mark(&object) {
-                count += 1;
-                if !is_leaf(&object) {
-                    pending.push(object);
-                }
+            let is_new = mark(&object, &mut kinds);
+            count += usize::from(is_new);
+            if is_new && !is_leaf(&object) {
+                pending.push(object);
             }
         }
     }
@@ -89,15 +92,15 @@ fn is_leaf(object: &Bound<'_, PyAny>) -> bool {
         || object.is_exact_instance_of::<PyFloat>()
 }
 
-/// Make one object immortal. Returns whether it was not before.
-fn mark(object: &Bound<'_, PyAny>) -> bool {
-    // SAFETY: the object is alive, for this is a reference to it, and begins with its count in each interpreter that
-    // `IS_KNOWN`. The count is used under the lock of the interpreter alone, which this thread holds.
-    let count = unsafe { &mut *object.as_ptr().cast::<isize>() };
-    if *count & IS_IMMORTAL != 0 {
+/// Make one object immortal. Returns whether it was mortal, and may be immortal.
+fn mark(object: &Bound<'_, PyAny>, kinds: &mut Kinds) -> bool {
+    // Most are asked for more than once.
+    if references(object.as_unbound()) & IS_IMMORTAL != 0 || !kinds.may_be_immortal(object) {
         return false;
     }
-    *count = IMMORTAL;
+    // SAFETY: the object is alive, for this is a reference to it, and begins with its count in each interpreter that
+    // `IS_KNOWN`. The count is used under the lock of the interpreter alone, which this thread holds.
+    unsafe { *object.as_ptr().cast::<isize>() = IMMORTAL };
     true
 }
 

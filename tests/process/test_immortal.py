@@ -12,7 +12,9 @@ import pytest
 from starter import SUPERVISED, Server, Start, run, wait_for
 
 IS_KNOWN = (3, 12) <= sys.version_info < (3, 14) and not sysconfig.get_config_var("Py_GIL_DISABLED")
-known = pytest.mark.skipif(not IS_KNOWN, reason="no object is immortal under this Python; CPython 3.12 and 3.13 know it")
+known = pytest.mark.skipif(
+    not IS_KNOWN, reason="no object is immortal under this Python; CPython 3.12 and 3.13 know it"
+)
 
 APP = '''
 """Tells what of it is immortal, and what is called when it lets go of something."""
@@ -109,7 +111,23 @@ def application(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain")])
     return ["\\n".join(said).encode()]
 '''
-THINGS = "attribute bytes class closure code constants float function instance integer item module subclass tuple".split()
+NEEDED = "it needs CPython 3.12 or 3.13 with the GIL"
+THINGS = [
+    "attribute",
+    "bytes",
+    "class",
+    "closure",
+    "code",
+    "constants",
+    "float",
+    "function",
+    "instance",
+    "integer",
+    "item",
+    "module",
+    "subclass",
+    "tuple",
+]
 
 
 def lines(server: Server, path: str) -> list[str]:
@@ -193,9 +211,23 @@ def test_not_where_there_are_no_workers(begin: Start, shape: str) -> None:
 def test_another_python_is_named(begin: Start) -> None:
     server = begin("2x1")
     assert lines(server, "/immortal") == []
-    immortal, text = told(server)
-    assert immortal == f"no, under Python {sys.version.split()[0]}: only CPython 3.12 and 3.13 are known"
-    assert text == f"application immortal: {immortal}"
+    assert told(server) == (f"no, {NEEDED}", f"application immortal: no, {NEEDED}")
+    assert server.stop() == 0
+
+
+@known
+def test_an_application_that_forbids_to_look_at_objects_is_served(begin: Start) -> None:
+    guard = """
+def forbid(event, arguments):
+    if event == "gc.get_objects":
+        raise RuntimeError("forbidden here")
+
+
+sys.addaudithook(forbid)
+"""
+    server = begin("2x1", source=APP + guard)
+    assert lines(server, "/immortal") == []
+    assert told(server)[0] == "no, RuntimeError: forbidden here"
     assert server.stop() == 0
 
 
