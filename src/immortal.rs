@@ -45,11 +45,10 @@ pub fn make_immortal<'py>(
     for object in gc.call_method0("get_objects")?.cast_into::<PyList>()? {
         // C code may still be filling a tuple or a frozenset to which nothing refers.
         let may_grow = object.is_exact_instance_of::<PyTuple>() || object.is_exact_instance_of::<PyFrozenSet>();
-        if !may_grow {
-            count += usize::from(mark(&object, &mut kinds));
-            if kinds.may_be_immortal(&object) {
-                pending.push(object);
-            }
+        if !may_grow && kinds.may_be_immortal(&object) {
+            count += usize::from(is_mortal(&object));
+            mark(&object);
+            pending.push(object);
         }
     }
     while !pending.is_empty() {
@@ -59,10 +58,12 @@ pub fn make_immortal<'py>(
             add_untold(object, &mut found)?;
         }
         for object in found {
-            let is_new = mark(&object, &mut kinds);
-            count += usize::from(is_new);
-            if is_new && !is_leaf(&object) {
-                pending.push(object);
+            if is_mortal(&object) && kinds.may_be_immortal(&object) {
+                count += 1;
+                mark(&object);
+                if !is_leaf(&object) {
+                    pending.push(object);
+                }
             }
         }
     }
@@ -92,28 +93,28 @@ fn is_leaf(object: &Bound<'_, PyAny>) -> bool {
         || object.is_exact_instance_of::<PyFloat>()
 }
 
-/// Make one object immortal. Returns whether it was mortal, and may be immortal.
-fn mark(object: &Bound<'_, PyAny>, kinds: &mut Kinds) -> bool {
-    // Most are asked for more than once.
-    if references(object.as_unbound()) & IS_IMMORTAL != 0 || !kinds.may_be_immortal(object) {
-        return false;
-    }
+/// Whether references to an object are counted.
+fn is_mortal(object: &Bound<'_, PyAny>) -> bool {
+    references(object.as_unbound()) & IS_IMMORTAL == 0
+}
+
+/// Make one object immortal.
+fn mark(object: &Bound<'_, PyAny>) {
     // SAFETY: the object is alive, for this is a reference to it, and begins with its count in each interpreter that
     // `IS_KNOWN`. The count is used under the lock of the interpreter alone, which this thread holds.
     unsafe { *object.as_ptr().cast::<isize>() = IMMORTAL };
-    true
 }
 
-/// Which types may be immortal, by the address of the type.
+/// Which types may have immortal instances.
 struct Kinds {
-    known: HashMap<usize, bool>,
+    known: HashMap<*mut PyTypeObject, bool>,
     /// What frees an instance of a class that was written in Python.
     python_dealloc: usize,
 }
 
 impl Kinds {
     fn new(kinds: &[Bound<'_, PyType>], python_class: &Bound<'_, PyType>) -> Self {
-        let known = kinds.iter().map(|kind| (kind.as_type_ptr() as usize, true)).collect();
+        let known = kinds.iter().map(|kind| (kind.as_type_ptr(), true)).collect();
         Self { known, python_dealloc: Slots::of(python_class.as_type_ptr()).dealloc }
     }
 
@@ -123,13 +124,13 @@ impl Kinds {
 
     /// A class in Python may be if it has no finalizer and its base may be.
     fn is_allowed(&mut self, kind: *mut PyTypeObject) -> bool {
-        if let Some(known) = self.known.get(&(kind as usize)) {
+        if let Some(known) = self.known.get(&kind) {
             return *known;
         }
         let slots = Slots::of(kind);
         let is_plain = slots.dealloc == self.python_dealloc && !slots.has_finalizer && !slots.base.is_null();
         let allowed = is_plain && self.is_allowed(slots.base);
-        self.known.insert(kind as usize, allowed);
+        self.known.insert(kind, allowed);
         allowed
     }
 }

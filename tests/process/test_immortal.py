@@ -3,13 +3,14 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import sysconfig
 import time
 from pathlib import Path
 
 import pytest
-from starter import SUPERVISED, Server, Start, run, wait_for
+from starter import PATIENCE, ROOT, SUPERVISED, Server, Start, run, wait_for
 
 IS_KNOWN = (3, 12) <= sys.version_info < (3, 14) and not sysconfig.get_config_var("Py_GIL_DISABLED")
 known = pytest.mark.skipif(
@@ -276,3 +277,29 @@ time.sleep(0.1)
     server.await_mark("made-{3000}")
     assert server.stop() == 0
     assert "SystemError" not in server.said
+
+
+@known
+def test_an_interpreter_with_immortal_objects_ends_in_order(tmp_path: Path) -> None:
+    """It takes apart what it has loaded, text that is interned above all, and some of that is immortal."""
+    code = """
+import argparse, asyncio, atexit, ctypes, decimal, email.message, http.client, json, logging.config, multiprocessing.pool
+import sqlite3, ssl, sys, unittest.mock, urllib.request, xml.dom.minidom, xml.etree.ElementTree, zoneinfo
+from types import SimpleNamespace
+from poorhttp.process.workers import immortal
+
+settings = SimpleNamespace(preload=True, immortal=True)
+names = [sys.intern(f"a name {number}") for number in range(1000)]
+file = open("written", "w")
+file.write("to the end")
+print(immortal.make(settings))
+for number in range(1000):
+    setattr(settings, f"a name {number}", names)
+print(immortal.make(settings))
+atexit.register(print, "over")
+"""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=False, cwd=tmp_path, env=environ, capture_output=True, timeout=PATIENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"yes\nyes\nover\n", b"")
+    assert (tmp_path / "written").read_text() == "to the end"
