@@ -173,7 +173,7 @@ UWSGI = {
     "-H, --home, --virtualenv, --venv": "start the poorhttp of that environment: VENV/bin/poorhttp",
     "--env": ENVIRON,
     "--plugin, --plugins": "poorhttp serves Python only, and needs no plugin",
-    "-O, --optimize": "set PYTHONOPTIMIZE in the section [environ]",
+    "-O, --optimize": "set the variable PYTHONOPTIMIZE where poorhttp is started",
     "--uid": "user",
     "--gid": "group",
     "--add-gid, --no-initgroups": "user sets the groups of that user too",
@@ -254,10 +254,12 @@ VALUES = {
 MORE = {
     "--ssl-cert, --ssl-key, --ssl-certfile, --ssl-keyfile, --ssl-certificate": TLS,
     "--logfile": "errorlog",
+    "[app:main], [pipeline:main], [composite:main]": PASTE,
+    "[server:main]": "write the settings of poorhttp into the section [http] of a file of its own",
 }
 """Options of several other servers, which the page leaves out."""
 
-NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
 SERVERS = {"gunicorn": GUNICORN, "uWSGI": UWSGI, "waitress": WAITRESS}
 
@@ -281,7 +283,7 @@ def explained(text: str, server: str) -> str:
     meant = {_plain(option): ours for options, ours in SERVERS[server].items() for option in options.split(", ")}
     found = {}
     for line in (each.removeprefix("def ") for each in text.split("\n")):
-        name = line[: len(line) - len(line.lstrip(NAME))]
+        name = line[: len(line) - len(line.lstrip(NAME_CHARACTERS))]
         if line[len(name) :].lstrip()[:1] in ("=", "(") and _plain(name) in meant:
             found[name] = meant[_plain(name)]
     return "\n".join(f"{name}: {ours if ' ' in ours else f'set {ours}'}" for name, ours in found.items())

@@ -61,7 +61,7 @@ def tables_of_today() -> Iterator[str]:
 @pytest.mark.parametrize(("server", "option", "ours"), ROWS)
 def test_each_answer_is_a_setting_or_a_sentence(server: str, option: str, ours: str) -> None:
     assert ours in SETTINGS or (" " in ours and ours[-1] not in ".?!")
-    assert re.fullmatch(r"--?[\w-]+|\[uwsgi\]|[a-z]\w+", option)
+    assert re.fullmatch(r"--?[\w-]+|\[[a-z:]+\]|[a-z]\w+", option)
 
 
 @pytest.mark.parametrize(("server", "option", "ours"), ROWS)
@@ -116,7 +116,11 @@ def test_what_is_said(argv: str, hint: str) -> None:
 
 
 def test_a_key_and_a_keyword_are_answered_as_they_are_written(tmp_path: Path) -> None:
-    for text, hint in ("[http]\nworkers = 4\n", "did you mean processes?"), ("[uwsgi]\n", "into the section [http]"):
+    for text, hint in (
+        ("[http]\nworkers = 4\n", "did you mean processes?"),
+        ("[uwsgi]\n", "into the section [http]"),
+        ("[app:main]\nuse = egg:site\n", other_servers.PASTE),
+    ):
         assert hint in told(tmp_path, "my.ini", text).hint
     with pytest.raises(ConfigError, match=r"did you mean request_timeout\?"):
         reading.from_keywords({"timeout": 5}, {}, "/")
