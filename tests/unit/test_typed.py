@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -68,7 +69,11 @@ def pyright(directory: Path, *arguments: str | Path) -> dict[str, Any]:
 @pytest.mark.timeout(120)
 def test_mypy_finds_the_mistakes_and_no_others(tmp_path: Path, wrong: Path) -> None:
     options = ("--strict", "--config-file=", "--no-error-summary", f"--cache-dir={tmp_path / 'cache'}")
-    told = run(tmp_path, sys.executable, "-m", "mypy", *options, wrong, *PROGRAMS).splitlines()
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    (of_the_page,) = re.findall(r"```python\n(# typed_table\.py\n.*?)```", page, re.DOTALL)
+    (tmp_path / "typed_table.py").write_text(of_the_page)
+    programs = [wrong, tmp_path / "typed_table.py", *PROGRAMS]
+    told = run(tmp_path, sys.executable, "-m", "mypy", *options, *programs).splitlines()
     assert {line.partition(": error: ")[0] for line in told if ": error: " in line} == {f"wrong.py:{n}" for n in LINES}
 
 
