@@ -7,7 +7,6 @@ namespace, as in a container, with the settings of the image.
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,12 +16,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from starter import PATIENCE, ROOT, wait_for
+from starter import NAMESPACE, PATIENCE, ROOT, contains, wait_for
 
 CONTAINER = ROOT / "examples" / "container"
-NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
-MAY = shutil.which("unshare") and not subprocess.call([*NAMESPACE, "true"], stderr=subprocess.DEVNULL)
-contained = pytest.mark.skipif(not MAY, reason=f"needs {' '.join(NAMESPACE)}, which is root's or not allowed here")
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +85,7 @@ def container(tmp_path: Path, image: dict[str, str]) -> Iterator[Container]:
         container.process.wait(PATIENCE)
 
 
-@contained
+@contains
 def test_the_first_process_serves_tells_and_stops(container: Container) -> None:
     assert container.get("/page") == "page"
     health = [word.replace(":8080/", f":{container.port}/") for word in container.health]
