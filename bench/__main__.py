@@ -9,11 +9,9 @@ its end, 2 for wrong usage.
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -24,24 +22,17 @@ from bench import (
     article_report,
     caches,
     caches_report,
-    faults,
     front,
     launch,
     measure,
     pages,
     record,
-    reload,
     report,
-    robust,
-    scale,
-    sessions,
-    sessions_django,
-    sessions_libraries,
-    sessions_tornado,
+    scratch,
     sweep,
     sweep_report,
-    table,
 )
+from bench.arguments import SCENARIOS, SUITES, key_of, parse
 from bench.client import Failure
 from bench.measure import Measurement, named
 from bench.runs import identity
@@ -84,9 +75,10 @@ def main() -> int:
         # Under nohup HUP stays ignored. INT is not, though a shell ignores it in the background: watchfiles ends by it.
         if signum == signal.SIGINT or signal.getsignal(signum) != signal.SIG_IGN:
             signal.signal(signum, interrupted)
-    with tempfile.TemporaryDirectory(prefix="bench-") as work:
-        os.chmod(work, 0o711)  # if root runs the bench, Apache is another user, with mod_python and with mod_wsgi
-        setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
+    scratch.remove_abandoned()
+    with scratch.directory() as work:
+        work.chmod(0o711)  # if root runs the bench, Apache is another user, with mod_python and with mod_wsgi
+        setting = launch.Setting(python=os.path.abspath(arguments.python), work=work)
         setting.peers = os.path.abspath(getattr(arguments, "peers", setting.peers))
         if arguments.command == "cost":
             setting.before = arguments.before and os.path.abspath(arguments.before)
@@ -111,19 +103,13 @@ def interrupted(signum: int, _: object) -> None:
     raise KeyboardInterrupt("Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name)
 
 
-def key_of(arguments: argparse.Namespace) -> str:
-    """The name of what is measured, in COMMANDS: the command, but for `cost --front` and the suites of `sessions`."""
-    if arguments.command == "sessions":
-        return sessions.key_of(arguments.suite)
-    return "front" if arguments.command == "cost" and arguments.front else arguments.command
-
-
 def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     key = key_of(arguments)
     rows, sections, targets = COMMANDS[key]
     chosen = list(rows(arguments, setting))
     if not chosen:
         raise Failure("nothing to measure: no row has all that was named; see --help")
+    tell_absent(arguments, (row for row, _ in chosen))
     facts = record.surroundings(setting, servers_of(arguments, chosen), sys.argv[1:])
     if hasattr(arguments, "seconds"):
         facts["seconds"] = arguments.seconds
@@ -181,6 +167,14 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
         return 1
     bad = ("FAILED",) if arguments.quick else ("MISSED", "FAILED")
     return int(any(report.verdict(target, results) in bad for target in targets))
+
+
+def tell_absent(arguments: argparse.Namespace, rows: Iterable[Row]) -> None:
+    """Say on stderr which servers were asked for, but are in none of the rows."""
+    if arguments.command in ("cost", "memory", "start", "sweep") and arguments.only:
+        measured = {row[1] for row in rows}
+        if absent := [name for name in arguments.only if name not in measured]:
+            print(f"without a row here: {', '.join(absent)}; workloads.ini says which have one", file=sys.stderr)
 
 
 def resume(name: str, facts: dict[str, object], results: dict[Row, report.Result]) -> Path:
@@ -287,14 +281,6 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
         yield f"## {name}: {scenario.what}\n\n{report.result_table(results, name, scenario.columns)}"
 
 
-# The suites of `sessions` besides its own, by their names among the commands: each is a module, see `sessions.Suite`.
-SUITES: dict[str, sessions.Suite] = {
-    "sessions-django": sessions_django,
-    "sessions-libraries": sessions_libraries,
-    "sessions-tornado": sessions_tornado,
-}
-SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions,
-             "caches": caches}  # fmt: skip
 PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
             **dict.fromkeys(("table", "sessions", "scale"), ("tally",)),
              "article": ("bare", "visits"), "sweep": ("bare",),
@@ -311,85 +297,6 @@ COMMANDS = {
     "caches": (scenario_rows, caches_report.sections, tuple(caches.targets())),
     **{key: (suite.rows, suite.sections, tuple(suite.targets())) for key, suite in SUITES.items()},
 }  # fmt: skip
-ROUNDS = {
-    "cost": 5,
-    "memory": 3,
-    "start": 20,
-    "robust": 1,
-    "faults": 1,
-    "scale": 3,
-    "reload": 1,
-    "table": 3,
-    "sessions": 3,
-    "caches": 3,
-    "article": 1,
-    "sweep": 3,
-}
-
-
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.partition("\n")[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name in ROUNDS:
-        command = commands.add_parser(name)
-        command.add_argument("--rounds", type=int, help=f"default {ROUNDS[name]}")
-        names, what = list(SERVERS), "servers"
-        if name == "sweep":
-            names = list(members("sweep"))
-        if name == "article":
-            names = list(article.NAMES)
-            what = f"tests, pages and configurations: {', '.join(names)}"
-        if name in SCENARIOS:
-            scenarios = SCENARIOS[name].SCENARIOS
-            servers = (server for each in scenarios.values() for server in (*each.servers, *each.absent))
-            names = list(dict.fromkeys((*scenarios, *servers)))
-            what = f"scenarios and servers: {', '.join(names)}"
-        if name == "sessions":
-            names, what = None, sessions.add_arguments(command, names, SUITES)
-        command.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=what)
-        command.add_argument("--python", default=sys.executable, help="interpreter that runs poorhttp")
-        command.add_argument("--quick", action="store_true", help="one short round, no record: does the bench work?")
-        command.add_argument("--record", metavar="NAME", help="the record's name, default the command's")
-        command.add_argument("--no-record", action="store_true")
-        command.add_argument("--resume", metavar="RECORD", help="of an interrupted run: measure what is missing there")
-    cost = commands.choices["cost"]
-    cost.add_argument("--seconds", type=float, default=4.0, help="of load in each round, default 4")
-    commands.choices["article"].add_argument("--seconds", type=float, default=article.SECONDS,
-                                             help="of each test of each configuration, default 60")  # fmt: skip
-    sweep.add_arguments(commands.choices["sweep"])
-    cost.add_argument("--workload", nargs="+", metavar="NAME", choices=list(WORKLOADS))
-    cost.add_argument("--front", choices=["lighttpd"], help="behind it, over TCP and over unix sockets")
-    cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
-                      "measured in turns with this one as `single-before` and `threading-before`")  # fmt: skip
-    for command in (cost, commands.choices["sweep"], commands.choices["sessions"]):
-        command.add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON,
-                             help="interpreter that runs the peers")  # fmt: skip
-    commands.add_parser("report", help="write pages about the records, with charts")
-    arguments = parser.parse_args()
-    if arguments.command == "report":
-        return arguments
-    for option in ("python", "before"):
-        python = getattr(arguments, option, "")
-        if python and not (Path(python).parent / "poorhttp").exists():
-            parser.error(f"--{option} {python}: no poorhttp is beside it; name a Python that has one")
-    if arguments.resume and (arguments.quick or arguments.no_record):
-        parser.error("--resume goes on with a record: give neither --quick nor --no-record")
-    if not 0 < getattr(arguments, "seconds", 1.0) < math.inf:
-        parser.error(f"--seconds {arguments.seconds:g}: must be more than 0")
-    suite = SUITES.get(key_of(arguments))
-    if arguments.command == "sessions":
-        known = suite.NAMES if suite else sessions.NAMES
-        if unknown := [name for name in arguments.only or () if name not in known]:
-            parser.error(f"--only {unknown[0]}: the suite {arguments.suite} has {', '.join(known)}")
-    rounds = suite.ROUNDS if suite else ROUNDS[arguments.command]
-    if arguments.rounds is None:
-        arguments.rounds = 1 if arguments.quick else rounds
-    if arguments.rounds < 1:
-        parser.error(f"--rounds {arguments.rounds}: must be at least 1")
-    if arguments.quick:
-        arguments.seconds = 1.0
-    return arguments
-
 
 if __name__ == "__main__":
     sys.exit(main())

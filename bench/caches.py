@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import launch, record, scenario, stores
+from bench import launch, record, scenario, scratch, stores
 from bench.caches_article import OPERATIONS, PROCESSES, WARM_UP
 from bench.caches_processes import Place, Seen, fill, look, work
 from bench.caches_workload import (
@@ -38,7 +38,6 @@ from bench.scenario import Scenario
 from bench.workloads import Row, Target
 
 SHARED = "shared"  # the row of poorhttp's own cache
-MEMORY = "/dev/shm"
 MEBIBYTE = 1 << 20
 PATIENCE = 600  # seconds, with a listing
 # Whether there is such a module; what is wrong with one is told by the processes that import it.
@@ -81,8 +80,11 @@ class InMemory(stores.Store):
     """A file that is never written to a disk, where the machine has a place for such."""
 
     def __init__(self) -> None:
-        place = MEMORY if os.access(MEMORY, os.W_OK) else None
-        self.directory = Path(tempfile.mkdtemp(prefix="caches-", dir=place))
+        self._scratch = scratch.Scratch(scratch.MEMORY if os.access(scratch.MEMORY, os.W_OK) else None)
+        self.directory = self._scratch.path
+
+    def stop(self) -> None:
+        self._scratch.remove()
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def ensure_installed(server: Server, workload: Workload, setting: Setting) -> No
     python = python_of(server, setting)
     if is_ours(server):
         raise_if_missing(python, workload.needs, "pip install -e '.[bench]'")
-    elif server.packages:
+    elif any("{python}" in word for word in server.command):
         command = "make bench-peers"
         if not Path(python).exists():
             raise Missing(f"the Python of the peers, {python},", command)

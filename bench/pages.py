@@ -39,7 +39,7 @@ NAMES = {
     "caches": "Caches", "article": "The article of 2010", "sweep": "Many connections",
 }  # fmt: skip
 KEY = (("ours", "poorhttp, in each of its types, and its cache"), ("peer", "other servers and caches"),
-       ("limit", "a bare loop, which parses nothing: the limit"))  # fmt: skip
+       ("limit", "a bare loop, which parses nothing: the limit of kept connections"))  # fmt: skip
 OUR_ROW = re.compile(rf"<tr>(<td[^>]*>(?:{'|'.join(map(re.escape, (*OURS, SHARED, CACHES[SHARED].title)))})</td>)")
 # Command -> title, file, and what makes the advice of results; a paragraph comes first that says it in short.
 ADVICE: Mapping[str, tuple[str, str, Callable[[report.Results], str]]] = {

@@ -49,7 +49,8 @@ WIDTH = 3.75  # inches
 BAR, TITLE, AXIS = 0.2, 0.16, 0.42  # inches of height: of a row, of a line of the title, of all else
 LETTERS = 48, 70  # in a line of the title, and of what is below it
 NOTE = 46  # letters in place of a bar
-NUMBER = 0.16  # of the width of a chart, which the number behind a bar takes
+NUMBER = 1 / 6  # of the width of the bars, which the number behind a bar takes at least
+LETTER = 0.033  # of it, which a bold letter of that number takes
 LARGER = 1.6  # a picture that is a file of its own is larger by this, so that its letters have the size of a page's
 
 
@@ -59,6 +60,7 @@ class Drawing:
 
     column: str
     what: str  # the number, and its unit
+    unit: float = 0.0  # how much of the column's unit is one of the chart's; 0: what a table of the numbers takes
     over: str = ""  # the server whose number in the same round it is divided by
     is_more_better: bool = False
     ours: Sequence[str] = OURS
@@ -120,7 +122,8 @@ DRAWN: Mapping[str, Mapping[str, Sequence[Drawing]]] = {
     "reload": dict.fromkeys(("bare", "flask", "django", "heavy", "leaf", "load"), SAVE),
     "article": {
         "memory": (Drawing("pss", "memory of all processes (PSS), MiB"),),
-        "": (Drawing("ans t", "from connect to the status line (`ans t`), seconds"), Drawing("p99", "its p99, ms")),
+        "": (Drawing("ans t", "from connect to the status line (ans t), mean, ms", unit=1e-3),
+             Drawing("p99", "from connect to the status line, 99th percentile, ms")),
     },
     "sweep": {"": (RATE, P99)},
     "sessions-tornado": {
@@ -187,7 +190,7 @@ def _bar(results: Mapping[Row, Result], row: Row, drawing: Drawing) -> Bar:
     if over:
         values = [mine / theirs[drawing.column] for mine, theirs in zip(values, over.rounds, strict=False)]
     else:
-        values = [value / UNITS.get(drawing.column, 1) for value in values]
+        values = [value / (drawing.unit or UNITS.get(drawing.column, 1)) for value in values]
     is_marked = any(numbers.get("unserved") for numbers in result.rounds)
     return Bar(server, median(values), min(values), max(values), is_marked=is_marked)
 
@@ -243,7 +246,8 @@ def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
 
     drawing = ranking.drawing
     longest = max(*(bar.high for bar in ranking.bars), *drawing.printed.values(), 0.0)
-    right = longest * 1.2 or 1
+    letters = max((len(_number_of(bar)) for bar in ranking.bars if bar.value is not None), default=0)
+    right = longest / (1 - max(NUMBER, LETTER * letters)) or 1
     axes.patch.set_visible(False)
     axes.set(xlim=(0, right), ylim=(len(ranking.bars) - 0.5, -0.5))
     for side in ("top", "right", "bottom"):
@@ -278,8 +282,13 @@ def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
                 [printed, printed], [place - 0.42, place + 0.42], color=light["ink"], linewidth=1.8, clip_on=False
             )
             end = printed if end < printed < end + NUMBER * right else end
-        axes.text(end + 0.02 * right, place, number(bar.value) + " *" * bar.is_marked, va="center", fontsize=7.5,
-                  fontweight=weight, color=light["ink"])  # fmt: skip
+        axes.text(end + 0.02 * right, place, _number_of(bar), va="center", fontsize=7.5, fontweight=weight,
+                  color=light["ink"])  # fmt: skip
+
+
+def _number_of(bar: Bar) -> str:
+    """What stands behind the bar."""
+    return number(bar.value) + " *" * bar.is_marked
 
 
 def styled(text: str, told: str) -> str:

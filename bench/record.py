@@ -22,6 +22,7 @@ from bench.workloads import Row
 RECORDS = HERE / "records"
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 INTERPRETER = ("-c", "import platform as p; print(p.python_implementation(), p.python_version())")
+NOT_INSTALLED = re.compile(r"(importlib\.metadata\.PackageNotFoundError|ModuleNotFoundError)\b")
 NONE: Mapping[str, str] = {}
 OF_A_RUN = ("date", "command", "load average at start", "partial", "resumed")  # facts that each run has for itself
 
@@ -58,10 +59,16 @@ def said(command: list[str], ours: bool = False) -> str:
         done = subprocess.run(
             command, env=environment(ours), cwd=HERE / "apps", capture_output=True, text=True, timeout=20, check=False
         )
+    except FileNotFoundError:
+        return "not installed"
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"unknown ({type(error).__name__})"
     lines = (done.stdout or done.stderr).strip().splitlines()
-    return lines[0] if lines else "unknown (printed nothing)"
+    if not lines:
+        return "unknown (printed nothing)"
+    if not lines[0].startswith("Traceback"):
+        return lines[0]
+    return "not installed" if NOT_INSTALLED.match(lines[-1]) else f"unknown ({lines[-1]})"
 
 
 def version_of(program: Callable[[], str], option: str) -> str:

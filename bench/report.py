@@ -101,9 +101,14 @@ def verdict(target: Target, results: Results) -> str:
 
 
 def target_table(targets: Sequence[Target], results: Results) -> str:
+    """The targets of the rows that the results have, with a word how many others there are."""
     if not targets:
         return "There are none."
-    return table(TARGET_HEADING, [target_row(target, results) for target in targets])
+    judged = [target for target in targets if target.row in results]
+    parts = [table(TARGET_HEADING, [target_row(target, results) for target in judged])] if judged else []
+    if others := len(targets) - len(judged):
+        parts.append(f"This run does not have the rows of {others} of the {len(targets)} targets.")
+    return "\n\n".join(parts)
 
 
 def target_row(target: Target, results: Results) -> list[str]:

@@ -93,8 +93,10 @@ def _beside_best(results: Results, name: str, ours: str, column: str, best: Best
         if (value := _middle(results, (name, peer), column)) is not None
         and all(serves(int(name.split()[1]), numbers) for numbers in results[name, peer].rounds)
     }
-    if mine is None or not peers:
+    if mine is None:
         return ABSENT
+    if not peers:
+        return "no peer serves" if any((name, peer) in results for peer in PEERS) else ABSENT
     value = best(list(peers.values()))
     peer = next(peer for peer in peers if peers[peer] == value)
     return f"{number(mine / value)} x {peer}" if value else f"{number(mine)}; {peer} 0"

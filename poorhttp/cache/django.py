@@ -32,7 +32,10 @@ class _DjangoCache(Cache):
     def _pack(self, value: object) -> tuple[int, bytes]:
         if type(value) is SafeString:
             return SAFE, str(value).encode()
-        return super()._pack(value)
+        try:
+            return super()._pack(value)
+        except TypeError as error:
+            raise TypeError(str(error).replace("pickle=True", '"OPTIONS": {"pickle": True} in CACHES')) from None
 
     def _unpack(self, kind: int, data: bytes) -> object:
         if kind == SAFE:

@@ -100,6 +100,31 @@ def test_one_failed_round_is_a_failure_and_no_number() -> None:
     assert not any(cell.strip() == "0" for cell in line.split("|"))
 
 
+def test_targets_of_rows_that_a_run_does_not_have_are_counted() -> None:
+    targets = [Target("one", ("w", "s"), "p99", "<=", 10), Target("other", ("x", "s"), "p99", "<=", 10),
+               Target("ratio", ("w", "s"), "p99", "<=", 1, over=(("w", "bare"),))]  # fmt: skip
+    text = report.target_table(targets, {("w", "s"): rounds("p99", 5)})
+    assert "| one " in text and "| ratio " in text and "not run" in text and "other" not in text
+    assert text.endswith("\n\nThis run does not have the rows of 1 of the 3 targets.")
+    assert report.target_table(targets, {}) == "This run does not have the rows of 3 of the 3 targets."
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["/nowhere/python"], "not installed"),
+        ([sys.executable, "-c", "from importlib.metadata import version; version('no-such-package')"], "not installed"),
+        ([sys.executable, "-c", "import no_such_module"], "not installed"),
+        ([sys.executable, "-c", "1 / 0"], "unknown (ZeroDivisionError: division by zero)"),
+        ([sys.executable, "-c", ""], "unknown (printed nothing)"),
+        ([sys.executable, "-c", "print('1.2'); print('more'); exit(1)"], "1.2"),
+    ],
+    ids=["program", "package", "module", "fault", "nothing", "version"],
+)
+def test_a_version_is_the_first_line_or_why_there_is_none(command: list[str], told: str) -> None:
+    assert record.said(command) == told
+
+
 def test_a_target_without_its_rows_was_not_run() -> None:
     assert {"not run"} == {report.verdict(target, {}) for target in (*COST, *MEMORY, *STARTING)}
 

@@ -171,7 +171,7 @@ def test_other_operations_than_the_articles_are_told() -> None:
     found = results()
     found[("djangocache", "redis")].rounds[0]["get count"] = 5
     (text,) = caches_report.sections(found)
-    assert "The article's operations were others" in text and "exactly" not in text
+    assert "The article timed other operations than this run" in text and "exactly" not in text
 
 
 def test_a_cache_without_figures_has_its_reason_and_no_number() -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import markup, pages, ranking, runs
+from bench import markup, pages, ranking, report, runs
 from bench.__main__ import COMMANDS as ALL
 from bench.client import Failure
 from bench.record import RECORDS
@@ -131,6 +132,21 @@ def test_a_record_without_rows_is_named_and_shows_nothing(tmp_path: Path) -> Non
     html, markdown = made(tmp_path)
     assert f"- {tmp_path.name}/empty: measured nothing" in markdown and "No run has a peer." in html
     Tags(html)
+
+
+@pytest.mark.parametrize("rate", [99.5, 196_948, 1_196_948], ids=str)
+def test_the_number_behind_the_longest_bar_is_within_the_chart(tmp_path: Path, rate: float) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [{**row(server, 1, workload="kept 100"), "rounds": [{"rate": rate, "p99": 1.0, "unserved": 1}]}
+            for server in ("single", "granian")]  # fmt: skip
+    write(tmp_path, "one", rows)
+    run = replace(runs.read_all(tmp_path)[0], command="sweep")
+    chart = next(iter(ranking.rankings([run], "sweep", {})))
+    shown = f"{report.number(rate)} *"
+    found = re.search(rf'<text [^>]*x="([\d.]+)"[^>]*>{re.escape(shown)}</text>', ranking.svg(chart))
+    assert found, ranking.svg(chart)
+    letter = 0.7 * 7.5  # points: a bold digit
+    assert float(found[1]) + letter * len(shown) <= ranking.WIDTH * 72
 
 
 def test_there_may_be_no_record(tmp_path: Path) -> None:
