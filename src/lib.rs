@@ -16,6 +16,7 @@ pub mod http;
 pub mod limits;
 pub mod net;
 pub mod timing;
+mod words;
 #[cfg(feature = "python")]
 pub mod wsgi;
 
