@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 release=${1:?name a release: bookworm or trixie}
 case $release in
-    bookworm) rust=rustc-web,cargo-web ;;
+    bookworm) rust='rustc-web cargo-web' ;;
     trixie) rust=cargo ;;
     *) echo "unknown release $release; expected bookworm or trixie" >&2; exit 2 ;;
 esac
@@ -20,12 +20,13 @@ test=$(grep -m 1 '^    python3 -m venv .*pytest$' README.md | sed 's/^ *//')
 
 root=$(mktemp -d)
 trap 'rm -rf --one-file-system "$root"' EXIT
-debootstrap --variant=minbase --include="python3-venv,ca-certificates,$rust" "$release" "$root" "$mirror" >"$root.log" \
-    || { tail -n 20 "$root.log"; exit 1; }
-rm "$root.log"
-# Certificates and names as this machine has them: it may stand behind a proxy.
-cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
+debootstrap --variant=minbase "$release" "$root" "$mirror" >"$root/log" || { tail -n 20 "$root/log"; exit 1; }
+# Names and certificates as this machine has them: it may stand behind a proxy.
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+# shellcheck disable=SC2086 one word for each package
+chroot "$root" apt-get install -qq -y --no-install-recommends python3-venv ca-certificates $rust >>"$root/log" 2>&1 \
+    || { tail -n 20 "$root/log"; exit 1; }
+cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
 chroot "$root" useradd --create-home somebody
 
 # What runs inside, where README's first command serves until it is ended.
