@@ -19,6 +19,7 @@ install=$(grep -m 1 '^    python3 -m venv .*poorhttp.ini$' README.md | sed 's/^ 
 test=$(grep -m 1 '^    python3 -m venv .*pytest$' README.md | sed 's/^ *//')
 
 root=$(mktemp -d)
+chmod 755 "$root"  # it is the root of an ordinary user too
 trap 'rm -rf --one-file-system "$root"' EXIT
 debootstrap --variant=minbase "$release" "$root" "$mirror" >"$root/log" || { tail -n 20 "$root/log"; exit 1; }
 # Names and certificates as this machine has them: it may stand behind a proxy.
