@@ -79,6 +79,11 @@ dist: $(BIN)/python  ## build the source distribution and a wheel
 	$(BIN)/pip install --quiet build
 	$(BIN)/python -m build
 
+.PHONY: wheels
+wheels: $(BIN)/python  ## build the source distribution and wheels for several Pythons and processors (packaging/wheels.py)
+	$(BIN)/pip install --quiet 'build>=1.2' wheel auditwheel cargo-zigbuild ziglang
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python packaging/wheels.py
+
 # No cache: it would give a mod_wsgi that was linked with the library of another Python of this version.
 .PHONY: bench-peers
 bench-peers:  ## install the servers that the bench compares with
