@@ -16,7 +16,7 @@ MINUTES = 20  # of compiling, perhaps under emulation
 
 
 def answer(path: str, server: subprocess.Popen[bytes], end: float) -> str:
-    """The status, the server and the size of the body. Ends with a message if the command has ended, or at this time."""
+    """The status, the server and the size of the body. Ends with a message if the command has ended, or is late."""
     while time.monotonic() < end:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:8080{path}", timeout=60) as answered:
