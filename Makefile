@@ -74,6 +74,15 @@ ferretdb: .cache/ferretdb/ferretdb  ## build FerretDB, which speaks the protocol
 	cd .cache/ferretdb/source && go build -buildvcs=false -tags ferretdb_no_postgresql -o ../ferretdb ./cmd/ferretdb
 	rm -rf .cache/ferretdb/source
 
+.PHONY: docs
+docs: $(BIN)/python  ## build the manual as a site, in build/site
+	$(BIN)/pip install --quiet mkdocs-material
+	rm -rf build/manual build/site
+	mkdir -p build/manual
+	git ls-files -z '*.md' docs examples findings bench/records conformance/records \
+	    | xargs -0 cp --parents --target-directory build/manual
+	$(BIN)/mkdocs build --quiet
+
 .PHONY: dist
 dist: $(BIN)/python  ## build the source distribution and a wheel
 	$(BIN)/pip install --quiet build
