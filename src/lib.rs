@@ -18,6 +18,7 @@ mod immortal;
 pub mod limits;
 pub mod net;
 pub mod timing;
+mod words;
 #[cfg(feature = "python")]
 pub mod wsgi;
 
