@@ -74,10 +74,24 @@ ferretdb: .cache/ferretdb/ferretdb  ## build FerretDB, which speaks the protocol
 	cd .cache/ferretdb/source && go build -buildvcs=false -tags ferretdb_no_postgresql -o ../ferretdb ./cmd/ferretdb
 	rm -rf .cache/ferretdb/source
 
+.PHONY: docs
+docs: $(BIN)/python  ## build the manual as a site, in build/site
+	$(BIN)/pip install --quiet mkdocs-material
+	rm -rf build/manual build/site
+	mkdir -p build/manual
+	git ls-files -z '*.md' docs examples findings bench/records conformance/records \
+	    | xargs -0 cp --parents --target-directory build/manual
+	$(BIN)/mkdocs build --quiet
+
 .PHONY: dist
 dist: $(BIN)/python  ## build the source distribution and a wheel
 	$(BIN)/pip install --quiet build
 	$(BIN)/python -m build
+
+.PHONY: wheels
+wheels: $(BIN)/python  ## build the source distribution and wheels for several Pythons and processors (packaging/wheels.py)
+	$(BIN)/pip install --quiet 'build>=1.2' wheel auditwheel cargo-zigbuild ziglang
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python packaging/wheels.py
 
 # No cache: it would give a mod_wsgi that was linked with the library of another Python of this version.
 .PHONY: bench-peers

@@ -9,11 +9,9 @@ its end, 2 for wrong usage.
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -24,29 +22,25 @@ from bench import (
     article_report,
     caches,
     caches_report,
-    faults,
     front,
     launch,
     measure,
+    memory,
+    memory_workers,
     pages,
     record,
-    reload,
     report,
-    robust,
-    scale,
-    sessions,
-    sessions_django,
-    sessions_libraries,
-    sessions_tornado,
+    scratch,
     sweep,
     sweep_report,
-    table,
 )
+from bench.arguments import SCENARIOS, key_of, parse
 from bench.client import Failure
 from bench.measure import Measurement, named
 from bench.runs import identity
-from bench.servers import RELOADING, SERVERS, Server, members
-from bench.workloads import COST, FRONT, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
+from bench.servers import RELOADING, SERVERS, WEIGHED, Server, members
+from bench.suites import SUITES
+from bench.workloads import COST, FRONT, MEMORY, START, STARTING, TCP, UNIX, WORKERS_MEMORY, WORKLOADS, Row
 
 Rows = Iterator[tuple[Row, Measurement]]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -64,15 +58,6 @@ FRONT_COLUMNS = {
     "req/s": "rate", "CPU µs/req": "cpu", "± CPU": "~cpu", "lighttpd's CPU µs/req": "front", "± lighttpd's": "~front",
     "p50 ms": "p50", "p99 ms": "p99",
 }
-WEIGHT_COLUMNS = {"PSS MiB": "pss", "alone MiB": "alone", "private dirty MiB": "dirty", "processes": "processes",
-                  "threads": "threads"}
-IDLE_COLUMNS = {"switches": "switches", "switches with connections": "connected", "connections": "count",
-                "bytes of each": "each"}
-MEMORY_TABLES = {
-    "hello": ("hello: memory after a few answers", WEIGHT_COLUMNS),
-    "idle": ("idle: context switches in 10 s, and memory of idle connections", IDLE_COLUMNS),
-    "installed": ("installed", {"MiB": "size"}),
-}
 # fmt: on
 
 
@@ -84,9 +69,10 @@ def main() -> int:
         # Under nohup HUP stays ignored. INT is not, though a shell ignores it in the background: watchfiles ends by it.
         if signum == signal.SIGINT or signal.getsignal(signum) != signal.SIG_IGN:
             signal.signal(signum, interrupted)
-    with tempfile.TemporaryDirectory(prefix="bench-") as work:
-        os.chmod(work, 0o711)  # if root runs the bench, Apache is another user, with mod_python and with mod_wsgi
-        setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
+    scratch.remove_abandoned()
+    with scratch.directory() as work:
+        work.chmod(0o711)  # if root runs the bench, Apache is another user, with mod_python and with mod_wsgi
+        setting = launch.Setting(python=os.path.abspath(arguments.python), work=work)
         setting.peers = os.path.abspath(getattr(arguments, "peers", setting.peers))
         if arguments.command == "cost":
             setting.before = arguments.before and os.path.abspath(arguments.before)
@@ -111,19 +97,13 @@ def interrupted(signum: int, _: object) -> None:
     raise KeyboardInterrupt("Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name)
 
 
-def key_of(arguments: argparse.Namespace) -> str:
-    """The name of what is measured, in COMMANDS: the command, but for `cost --front` and the suites of `sessions`."""
-    if arguments.command == "sessions":
-        return sessions.key_of(arguments.suite)
-    return "front" if arguments.command == "cost" and arguments.front else arguments.command
-
-
 def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     key = key_of(arguments)
     rows, sections, targets = COMMANDS[key]
     chosen = list(rows(arguments, setting))
     if not chosen:
         raise Failure("nothing to measure: no row has all that was named; see --help")
+    tell_absent(arguments, (row for row, _ in chosen))
     facts = record.surroundings(setting, servers_of(arguments, chosen), sys.argv[1:])
     if hasattr(arguments, "seconds"):
         facts["seconds"] = arguments.seconds
@@ -135,6 +115,8 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
         facts |= article.facts()
     if key in SUITES:
         facts |= SUITES[key].facts()
+    if key == "memory-workers":
+        facts |= memory_workers.facts(arguments, setting)
     if arguments.command == "caches":
         facts |= caches.facts(setting)
     order = measure.in_order
@@ -183,6 +165,14 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     return int(any(report.verdict(target, results) in bad for target in targets))
 
 
+def tell_absent(arguments: argparse.Namespace, rows: Iterable[Row]) -> None:
+    """Say on stderr which servers were asked for, but are in none of the rows."""
+    if arguments.command in ("cost", "memory", "start", "sweep") and arguments.only:
+        measured = {row[1] for row in rows}
+        if absent := [name for name in arguments.only if name not in measured]:
+            print(f"without a row here: {', '.join(absent)}; workloads.ini says which have one", file=sys.stderr)
+
+
 def resume(name: str, facts: dict[str, object], results: dict[Row, report.Result]) -> Path:
     """Take over what an interrupted run has measured; returns its record. Raises Failure if that does not fit."""
     path, earlier, measured = record.read_partial(name)
@@ -206,7 +196,7 @@ def pictures(results: report.Results, date: str) -> dict[str, str]:
 
 def servers_of(arguments: argparse.Namespace, rows: Iterable[tuple[Row, Measurement]]) -> Iterator[Server]:
     """The servers of the rows; those of `sessions` are stores, all used by one server."""
-    known = RELOADING if arguments.command == "reload" else SERVERS
+    known = {"reload": RELOADING, "memory-workers": WEIGHED}.get(key_of(arguments), SERVERS)
     if arguments.command == "sessions":
         suite = SUITES.get(key_of(arguments))
         yield from (SERVERS[name] for name in (suite.SERVED_BY if suite else ("single",)))
@@ -250,22 +240,6 @@ def front_sections(results: report.Results) -> Iterator[str]:
         yield f"## {name}: {what}\n\n{WORKLOADS[workload].terms()}; to the server a connection each.\n\n{table}"
 
 
-def memory_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
-    for server in named(arguments.only, members("memory")):
-        yield ("hello", server.name), partial(measure.weight, server, setting)
-    for server in named(arguments.only, members("idle")):
-        seconds, count = (1, 1000) if arguments.quick else (10, 10_000)
-        yield ("idle", server.name), partial(measure.idle, server, setting, seconds, count)
-    if not arguments.only:
-        yield ("installed", "poorhttp"), partial(measure.installed, setting)
-
-
-def memory_sections(results: report.Results) -> Iterator[str]:
-    for name in dict.fromkeys(row[0] for row in results):
-        heading, columns = MEMORY_TABLES[name]
-        yield f"## {heading}\n\n{report.result_table(results, name, columns)}"
-
-
 def start_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
     for server in named(arguments.only, START.servers):
         yield ("start", server.name), partial(measure.first_answer, server, setting)
@@ -287,14 +261,6 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
         yield f"## {name}: {scenario.what}\n\n{report.result_table(results, name, scenario.columns)}"
 
 
-# The suites of `sessions` besides its own, by their names among the commands: each is a module, see `sessions.Suite`.
-SUITES: dict[str, sessions.Suite] = {
-    "sessions-django": sessions_django,
-    "sessions-libraries": sessions_libraries,
-    "sessions-tornado": sessions_tornado,
-}
-SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions,
-             "caches": caches}  # fmt: skip
 PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
             **dict.fromkeys(("table", "sessions", "scale"), ("tally",)),
              "article": ("bare", "visits"), "sweep": ("bare",),
@@ -302,7 +268,8 @@ PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
 COMMANDS = {
     "cost": (cost_rows, cost_sections, COST),
     "front": (front_rows, front_sections, FRONT),
-    "memory": (memory_rows, memory_sections, MEMORY),
+    "memory": (memory.rows, memory.sections, MEMORY),
+    "memory-workers": (memory_workers.rows, memory_workers.sections, WORKERS_MEMORY),
     "start": (start_rows, start_sections, STARTING),
     "article": (article.rows, article_report.sections, article.TARGETS),
     "sweep": (sweep.rows, sweep_report.sections, tuple(sweep_report.targets())),
@@ -311,85 +278,6 @@ COMMANDS = {
     "caches": (scenario_rows, caches_report.sections, tuple(caches.targets())),
     **{key: (suite.rows, suite.sections, tuple(suite.targets())) for key, suite in SUITES.items()},
 }  # fmt: skip
-ROUNDS = {
-    "cost": 5,
-    "memory": 3,
-    "start": 20,
-    "robust": 1,
-    "faults": 1,
-    "scale": 3,
-    "reload": 1,
-    "table": 3,
-    "sessions": 3,
-    "caches": 3,
-    "article": 1,
-    "sweep": 3,
-}
-
-
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.partition("\n")[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name in ROUNDS:
-        command = commands.add_parser(name)
-        command.add_argument("--rounds", type=int, help=f"default {ROUNDS[name]}")
-        names, what = list(SERVERS), "servers"
-        if name == "sweep":
-            names = list(members("sweep"))
-        if name == "article":
-            names = list(article.NAMES)
-            what = f"tests, pages and configurations: {', '.join(names)}"
-        if name in SCENARIOS:
-            scenarios = SCENARIOS[name].SCENARIOS
-            servers = (server for each in scenarios.values() for server in (*each.servers, *each.absent))
-            names = list(dict.fromkeys((*scenarios, *servers)))
-            what = f"scenarios and servers: {', '.join(names)}"
-        if name == "sessions":
-            names, what = None, sessions.add_arguments(command, names, SUITES)
-        command.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=what)
-        command.add_argument("--python", default=sys.executable, help="interpreter that runs poorhttp")
-        command.add_argument("--quick", action="store_true", help="one short round, no record: does the bench work?")
-        command.add_argument("--record", metavar="NAME", help="the record's name, default the command's")
-        command.add_argument("--no-record", action="store_true")
-        command.add_argument("--resume", metavar="RECORD", help="of an interrupted run: measure what is missing there")
-    cost = commands.choices["cost"]
-    cost.add_argument("--seconds", type=float, default=4.0, help="of load in each round, default 4")
-    commands.choices["article"].add_argument("--seconds", type=float, default=article.SECONDS,
-                                             help="of each test of each configuration, default 60")  # fmt: skip
-    sweep.add_arguments(commands.choices["sweep"])
-    cost.add_argument("--workload", nargs="+", metavar="NAME", choices=list(WORKLOADS))
-    cost.add_argument("--front", choices=["lighttpd"], help="behind it, over TCP and over unix sockets")
-    cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
-                      "measured in turns with this one as `single-before` and `threading-before`")  # fmt: skip
-    for command in (cost, commands.choices["sweep"], commands.choices["sessions"]):
-        command.add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON,
-                             help="interpreter that runs the peers")  # fmt: skip
-    commands.add_parser("report", help="write pages about the records, with charts")
-    arguments = parser.parse_args()
-    if arguments.command == "report":
-        return arguments
-    for option in ("python", "before"):
-        python = getattr(arguments, option, "")
-        if python and not (Path(python).parent / "poorhttp").exists():
-            parser.error(f"--{option} {python}: no poorhttp is beside it; name a Python that has one")
-    if arguments.resume and (arguments.quick or arguments.no_record):
-        parser.error("--resume goes on with a record: give neither --quick nor --no-record")
-    if not 0 < getattr(arguments, "seconds", 1.0) < math.inf:
-        parser.error(f"--seconds {arguments.seconds:g}: must be more than 0")
-    suite = SUITES.get(key_of(arguments))
-    if arguments.command == "sessions":
-        known = suite.NAMES if suite else sessions.NAMES
-        if unknown := [name for name in arguments.only or () if name not in known]:
-            parser.error(f"--only {unknown[0]}: the suite {arguments.suite} has {', '.join(known)}")
-    rounds = suite.ROUNDS if suite else ROUNDS[arguments.command]
-    if arguments.rounds is None:
-        arguments.rounds = 1 if arguments.quick else rounds
-    if arguments.rounds < 1:
-        parser.error(f"--rounds {arguments.rounds}: must be at least 1")
-    if arguments.quick:
-        arguments.seconds = 1.0
-    return arguments
-
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -33,7 +33,12 @@ BESIDE = {
 WHAT = {
     "serial": "one request after another",
     "parallel": f"{EACH} requests at once each second, until {LIMIT} have no answer",
-    "memory": "after 10 and then 100 parallel requests; KiB",
+    "memory": "after 10 and then 100 parallel requests",
+}
+UNITS_TOLD = {
+    "serial": "`ans t`, `res t` and `arrived` are seconds.",
+    "parallel": "`ans t`, `req t` and `arrived` are seconds.",
+    "memory": "Sizes are KiB, but for PSS and USS.",
 }
 # The charts of a test: unit, which of its COLUMNS, and how much of their unit is one of the chart's.
 OF_SPEED = (("per second, larger is better", slice(3), 1.0), ("ms, smaller is better", slice(3, 5), 1e-3))
@@ -53,10 +58,9 @@ def sections(results: report.Results) -> Iterator[str]:
         test, _, page = workload.partition(" ")
         what = f"{PAGES[page].what}, " if page else ""
         names = [server for of, server in results if of == workload]
-        yield (
-            f"## {workload}: {what}{WHAT[test]}\n\n{_compared(results, workload, test, names)}\n\n"
-            f"{_beside(results, workload, test, names)}"
-        )
+        parts = [f"## {workload}: {what}{WHAT[test]}", UNITS_TOLD[test]]
+        parts += [_compared(results, workload, test, names), _beside(results, workload, test, names)]
+        yield "\n\n".join(parts)
 
 
 def _compared(results: report.Results, workload: str, test: str, names: Sequence[str]) -> str:

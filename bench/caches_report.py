@@ -71,7 +71,7 @@ def counts(results: report.Results, workload: str, names: Sequence[str]) -> str:
     printed = ", ".join(f"{action} {count:,}" for action, count in article.COUNTS.items())
     if found == {tuple(article.COUNTS.values())}:
         return f"The operations that are timed are, of each cache, exactly the article's: {printed}."
-    return f"The article's operations were others: {printed}. It had {article.OPERATIONS:,} of each process."
+    return f"The article timed other operations than this run: {printed}, from {article.OPERATIONS:,} of each process."
 
 
 def _beside(results: report.Results, row: Row) -> Iterator[list[str]]:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bench import proc
 from bench.client import Failure, Missing, Unable, check
-from bench.servers import BEFORE, OURS, Server
+from bench.servers import BEFORE, Server
 from bench.workloads import Workload
 
 HERE = Path(__file__).resolve().parent
@@ -112,7 +112,7 @@ def start(
     try:
         with pinned(setting.cores):
             process = subprocess.Popen(
-                command, cwd=APPS, env=environment(is_ours(server)) | setting.variables, start_new_session=True,
+                command, cwd=APPS, env=environment(server.is_ours()) | setting.variables, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
     except OSError as error:
@@ -128,14 +128,14 @@ def fill(server: Server, workload: Workload, setting: Setting, where: Where) -> 
     if server.name == "bare":
         body.write_bytes(expected(workload, setting))
     python = python_of(server, setting)
-    threads = (is_ours(server) and workload.our_threads) or workload.threads
+    threads = (server.is_ours() and workload.our_threads) or workload.threads
     names = {
         "poorhttp": Path(python).parent / "poorhttp", "python": python, "port": where, "socket": where,
         "work": setting.work,
         "module": workload.module, "name": workload.app, "spec": spec, "threads": threads,
         "pool": threads if threads > 1 else 0,
         "processes": workload.processes, "bare": BUILD / "bare", "body": body, "request_body": workload.request_body,
-        "mode": "close" if workload.close else "keep",
+        "mode": "close" if workload.close else "keep", "paths": ", ".join(workload.paths),
     }  # fmt: skip
     command = server.at_socket() if isinstance(where, str) else server.command
     if command is None:
@@ -143,15 +143,11 @@ def fill(server: Server, workload: Workload, setting: Setting, where: Where) -> 
     return [part.format_map(names) for part in command]
 
 
-def is_ours(server: Server) -> bool:
-    return server.name in OURS or server.name in BEFORE
-
-
 def python_of(server: Server, setting: Setting) -> str:
     """The interpreter that runs the server."""
     if server.name in BEFORE:
         return setting.before
-    return setting.python if is_ours(server) else setting.peers
+    return setting.python if server.is_ours() else setting.peers
 
 
 def wait_until_right(started: Running, workload: Workload, answer: bytes) -> str:
@@ -176,9 +172,9 @@ def ensure_installed(server: Server, workload: Workload, setting: Setting) -> No
     Asked only after a failure, so that it takes no time of what is measured.
     """
     python = python_of(server, setting)
-    if is_ours(server):
+    if server.is_ours():
         raise_if_missing(python, workload.needs, "pip install -e '.[bench]'")
-    elif server.packages:
+    elif any("{python}" in word for word in server.command):
         command = "make bench-peers"
         if not Path(python).exists():
             raise Missing(f"the Python of the peers, {python},", command)

@@ -193,9 +193,9 @@ def installed(setting: Setting) -> dict[str, float]:
     return {"size": sum(path.stat().st_size for path in Path(done.stdout.strip()).rglob("*") if path.is_file())}
 
 
-def first_answer(server: Server, setting: Setting) -> dict[str, float]:
+def first_answer(server: Server, setting: Setting, workload: Workload = START) -> dict[str, float]:
     """Milliseconds from just before the fork to the last byte of the first right answer."""
-    workload = threaded(START, server)
+    workload = threaded(workload, server)
     answer = expected(workload, setting)
     begin = time.perf_counter()
     with started(server, workload, setting) as run, _connected(run) as sock, sock.makefile("rb") as stream:
@@ -246,3 +246,9 @@ def pin_to(core: int) -> None:
 def named(names: Iterable[str] | None, among: Iterable[str]) -> list[Server]:
     """The servers among those given that were asked for; all where none were."""
     return [SERVERS[name] for name in among if not names or name in names]
+
+
+def chosen(names: Iterable[str] | None, *sorts: Iterable[str]) -> list[list[str]]:
+    """Of each sort of names those that were asked for; all of it where none were."""
+    asked = set(names or ())
+    return [[name for name in sort if name in asked] or list(sort) for sort in sorts]

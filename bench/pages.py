@@ -31,7 +31,8 @@ TEMPLATE = HERE / "page.html"
 MANUAL = HERE / "README.md"
 HTML, MARKDOWN, CHARTS = "report.html", "README.md", "charts"
 NAMES = {
-    "cost": "Cost of a request", "front": "Behind lighttpd", "memory": "Memory", "start": "Start", "faults": "Faults",
+    "cost": "Cost of a request", "front": "Behind lighttpd", "memory": "Memory",
+    "memory-workers": "Memory of workers", "start": "Start", "faults": "Faults",
     "robust": "Robustness", "scale": "Scale", "reload": "From a save to new code", "table": "The dispatch table",
     "sessions": "Sessions", "sessions-django": "Sessions of Django",
     "sessions-libraries": "Sessions beside other libraries",
@@ -39,8 +40,9 @@ NAMES = {
     "caches": "Caches", "article": "The article of 2010", "sweep": "Many connections",
 }  # fmt: skip
 KEY = (("ours", "poorhttp, in each of its types, and its cache"), ("peer", "other servers and caches"),
-       ("limit", "a bare loop, which parses nothing: the limit"))  # fmt: skip
-OUR_ROW = re.compile(rf"<tr>(<td[^>]*>(?:{'|'.join(map(re.escape, (*OURS, SHARED, CACHES[SHARED].title)))})</td>)")
+       ("limit", "a bare loop, which parses nothing: the limit of kept connections"))  # fmt: skip
+OUR_NAMES = (*OURS, *ranking.IN_WORKERS.ours, SHARED, CACHES[SHARED].title)
+OUR_ROW = re.compile(rf"<tr>(<td[^>]*>(?:{'|'.join(map(re.escape, OUR_NAMES))})</td>)")
 # Command -> title, file, and what makes the advice of results; a paragraph comes first that says it in short.
 ADVICE: Mapping[str, tuple[str, str, Callable[[report.Results], str]]] = {
     "sessions-django": ("Which session engine", "which-session-engine.md", sessions_advice.advice),
@@ -138,14 +140,17 @@ def targets(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
             of = [run for run in runs if run.command == command and not run.is_partial]
             run = next((each for each in of if report.verdict(target, each.results) != "not run"), None)
             text, *cells = report.target_row(target, run.results if run else {})
-            rows[cells[-1]].append([f"{command}: {text}", *cells, run.name if run else report.ABSENT])
+            row = [f"{command}: {text}", *cells, run.name if run else report.ABSENT]
+            if run and cells[-1] in ("MISSED", "FAILED"):
+                row += [report.best(target, run.results), target.why]
+            rows[cells[-1]].append(row)
     heading = [*report.TARGET_HEADING, "run"]
     absent = rows["not run"]
     count = sum(map(len, rows.values()))
     yield Part("", TARGETS.format(all=count, met=len(rows["met"]), missed=len(rows["MISSED"]),
                                   failed=len(rows["FAILED"]), absent=len(absent)))  # fmt: skip
     if short := rows["MISSED"] + rows["FAILED"]:
-        yield Part("Missed", report.table(heading, short))
+        yield Part("Missed", report.table([*heading, "the best other", "why, where it is known"], short))
     if rows["met"]:
         yield Part("Met", report.table(heading, rows["met"]), is_folded=True)
     if absent:

@@ -115,6 +115,11 @@ def pss_of_each(root: int) -> dict[int, int]:
     return _of_each(root, lambda process: int(process.memory_full_info().pss))
 
 
+def private_of_each(root: int) -> dict[int, int]:
+    """What each process of the tree shares with no other process (USS)."""
+    return _of_each(root, lambda process: int(process.memory_full_info().uss))
+
+
 def parse_smaps(text: str) -> dict[tuple[str, str, str], int]:
     """Resident bytes of each mapped file, without its private copies, by (device, inode, offset).
 

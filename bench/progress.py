@@ -64,7 +64,9 @@ class Progress:
         if seconds is None:
             return place
         end = time.strftime("%H:%M", time.localtime(time.time() + seconds))
-        return f"{place}, {seconds // 60:.0f} min {seconds % 60:02.0f} s left, until {end}"
+        minutes, rest = divmod(round(seconds), 60)
+        left = f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+        return f"{place}, {left} left, until {end}"
 
     def _show(self, text: str) -> None:
         with contextlib.suppress(OSError):  # a terminal that was closed must not void what is measured

@@ -18,7 +18,7 @@ from bench import charts, sessions_tornado_report
 from bench.caches import CACHES, SHARED
 from bench.report import UNITS, Result, number
 from bench.runs import Run, unescaped
-from bench.servers import OURS
+from bench.servers import OURS, WEIGHED
 from bench.workloads import Row
 
 BARE = "bare"
@@ -49,7 +49,9 @@ WIDTH = 3.75  # inches
 BAR, TITLE, AXIS = 0.2, 0.16, 0.42  # inches of height: of a row, of a line of the title, of all else
 LETTERS = 48, 70  # in a line of the title, and of what is below it
 NOTE = 46  # letters in place of a bar
-NUMBER = 0.16  # of the width of a chart, which the number behind a bar takes
+PALE = 0.45  # the opacity of a bar that has a darker part
+NUMBER = 1 / 6  # of the width of the bars, which the number behind a bar takes at least
+LETTER = 0.033  # of it, which a bold letter of that number takes
 LARGER = 1.6  # a picture that is a file of its own is larger by this, so that its letters have the size of a page's
 
 
@@ -59,11 +61,14 @@ class Drawing:
 
     column: str
     what: str  # the number, and its unit
+    unit: float = 0.0  # how much of the column's unit is one of the chart's; 0: what a table of the numbers takes
+    each: str = ""  # the column of what it is counted for: the number is divided by that of the same round
     over: str = ""  # the server whose number in the same round it is divided by
     is_more_better: bool = False
     ours: Sequence[str] = OURS
     titles: Mapping[str, str] = field(default_factory=dict)  # of servers, where they are not those of TITLES
     printed: Mapping[str, float] = field(default_factory=dict)  # by others, of some of the servers
+    part: str = ""  # the column of a part of it, which is drawn darker
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ class Bar:
     high: float = 0.0
     note: str = ""  # in place of the bar
     is_failed: bool = False
+    part: float = 0.0  # of the value
     is_marked: bool = False  # it left clients without an answer, so its number is that of fewer clients
 
 
@@ -99,6 +105,12 @@ SCALE = (Drawing("times", "requests per second, times those of one process", is_
 ENGINES = Drawing("rate", "requests per second, times those without sessions", over="none", is_more_better=True,
                   ours=sessions_tornado_report.OURS, titles=sessions_tornado_report.TITLES)  # fmt: skip
 SHARES = {name: printed.share for name, printed in sessions_tornado_report.PRINTED.items() if name != "tornado"}
+IN_WORKERS = Drawing(
+    "pss after", "PSS after load, MiB; the dark part is private to one process", part="private",
+    ours=tuple(name for name, server in WEIGHED.items() if server.is_ours()),
+    titles={"forking-warm": "forking, warmed", "forking-mortal": "forking, mortal",
+            "forking-mortal-warm": "mortal, warmed", "gunicorn": "gunicorn --preload"},
+)  # fmt: skip
 OF_CACHES = Drawing("", "", ours=(SHARED,), titles={name: cache.title for name, cache in CACHES.items()})
 # command -> workload -> what is drawn of it; "" is for all others
 DRAWN: Mapping[str, Mapping[str, Sequence[Drawing]]] = {
@@ -111,16 +123,19 @@ DRAWN: Mapping[str, Mapping[str, Sequence[Drawing]]] = {
         "hello": (Drawing("judged", "memory of all processes, MiB"),),
         "idle": (Drawing("each", "private memory of an idle connection, bytes"),),
     },
+    "memory-workers": {"": (IN_WORKERS,)},
     "start": {"": (Drawing("first", "ms, median of the starts"),)},
     "faults": {
         "": FAILED,
-        "kill": (*FAILED, Drawing("lost", "requests that failed at the second try too")),
+        "kill": tuple(replace(drawing, what=f"{drawing.what}, for each kill", each="kills")
+                      for drawing in (*FAILED, Drawing("lost", "requests that failed at the second try too"))),
     },
     "scale": dict.fromkeys(("light", "heavy", "compute"), SCALE),
     "reload": dict.fromkeys(("bare", "flask", "django", "heavy", "leaf", "load"), SAVE),
     "article": {
         "memory": (Drawing("pss", "memory of all processes (PSS), MiB"),),
-        "": (Drawing("ans t", "from connect to the status line (`ans t`), seconds"), Drawing("p99", "its p99, ms")),
+        "": (Drawing("ans t", "from connect to the status line (ans t), mean, ms", unit=1e-3),
+             Drawing("p99", "from connect to the status line, 99th percentile, ms")),
     },
     "sweep": {"": (RATE, P99)},
     "sessions-tornado": {
@@ -182,14 +197,18 @@ def _bar(results: Mapping[Row, Result], row: Row, drawing: Drawing) -> Bar:
         return Bar(server, None, note=f"failed: {result.failures[0]}", is_failed=True)
     over = results.get((row[0], drawing.over)) if drawing.over else None
     values = [numbers.get(drawing.column) for numbers in result.rounds]
+    if drawing.each and None not in values:
+        counts = [numbers.get(drawing.each) for numbers in result.rounds]
+        values = [value / count if count else None for value, count in zip(values, counts, strict=True)]
     if not values or None in values or (drawing.over and (over is None or over.failures)):
         return Bar(server, None, note=result.remark or "not measured")
     if over:
         values = [mine / theirs[drawing.column] for mine, theirs in zip(values, over.rounds, strict=False)]
     else:
-        values = [value / UNITS.get(drawing.column, 1) for value in values]
+        values = [value / (drawing.unit or UNITS.get(drawing.column, 1)) for value in values]
+    parts = [numbers.get(drawing.part, 0) / UNITS.get(drawing.part, 1) for numbers in result.rounds]
     is_marked = any(numbers.get("unserved") for numbers in result.rounds)
-    return Bar(server, median(values), min(values), max(values), is_marked=is_marked)
+    return Bar(server, median(values), min(values), max(values), part=median(parts), is_marked=is_marked)
 
 
 def title_of(server: str, drawing: Drawing) -> str:
@@ -208,7 +227,8 @@ def words(ranking: Ranking) -> str:
     for bar in ranking.bars:
         printed = f" (2010: {number(drawing.printed[bar.server])})" if bar.server in drawing.printed else ""
         value = bar.note if bar.value is None else number(bar.value)
-        told.append(f"{title_of(bar.server, drawing)} {value}{printed}")
+        part = f" ({drawing.part} {number(bar.part)})" if bar.part else ""
+        told.append(f"{title_of(bar.server, drawing)} {value}{part}{printed}")
     return f"{ranking.title}: {drawing.what}. " + "; ".join(told)
 
 
@@ -243,7 +263,8 @@ def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
 
     drawing = ranking.drawing
     longest = max(*(bar.high for bar in ranking.bars), *drawing.printed.values(), 0.0)
-    right = longest * 1.2 or 1
+    letters = max((len(_number_of(bar)) for bar in ranking.bars if bar.value is not None), default=0)
+    right = longest / (1 - max(NUMBER, LETTER * letters)) or 1
     axes.patch.set_visible(False)
     axes.set(xlim=(0, right), ylim=(len(ranking.bars) - 0.5, -0.5))
     for side in ("top", "right", "bottom"):
@@ -269,7 +290,10 @@ def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
             axes.text(0.02 * right, place, told, va="center", fontsize=6.3,
                       color=light["edge" if bar.is_failed else "faint"])  # fmt: skip
             continue
-        axes.barh([place], [bar.value], height=0.7, color=light[kind], clip_on=False)
+        shade = PALE if bar.part else None
+        axes.barh([place], [bar.value], height=0.7, color=light[kind], alpha=shade, clip_on=False)
+        if bar.part:
+            axes.barh([place], [bar.part], height=0.7, color=light[kind], clip_on=False)
         if bar.high > bar.low:
             axes.plot([bar.low, bar.high], [place, place], color=light["ink"], linewidth=0.9, clip_on=False)
         end = bar.high
@@ -278,8 +302,13 @@ def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
                 [printed, printed], [place - 0.42, place + 0.42], color=light["ink"], linewidth=1.8, clip_on=False
             )
             end = printed if end < printed < end + NUMBER * right else end
-        axes.text(end + 0.02 * right, place, number(bar.value) + " *" * bar.is_marked, va="center", fontsize=7.5,
-                  fontweight=weight, color=light["ink"])  # fmt: skip
+        axes.text(end + 0.02 * right, place, _number_of(bar), va="center", fontsize=7.5, fontweight=weight,
+                  color=light["ink"])  # fmt: skip
+
+
+def _number_of(bar: Bar) -> str:
+    """What stands behind the bar."""
+    return number(bar.value) + " *" * bar.is_marked
 
 
 def styled(text: str, told: str) -> str:

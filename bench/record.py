@@ -7,14 +7,15 @@ import os
 import platform
 import re
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from bench.client import Failure
-from bench.launch import HERE, ROOT, Setting, environment, is_ours, python_of
+from bench.launch import HERE, ROOT, Setting, environment, python_of
 from bench.report import Result, Results
 from bench.servers import Server
 from bench.workloads import Row
@@ -22,6 +23,7 @@ from bench.workloads import Row
 RECORDS = HERE / "records"
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 INTERPRETER = ("-c", "import platform as p; print(p.python_implementation(), p.python_version())")
+NOT_INSTALLED = re.compile(r"(importlib\.metadata\.PackageNotFoundError|ModuleNotFoundError)\b")
 NONE: Mapping[str, str] = {}
 OF_A_RUN = ("date", "command", "load average at start", "partial", "resumed")  # facts that each run has for itself
 
@@ -49,7 +51,7 @@ def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[st
 def server_version(server: Server, setting: Setting) -> dict[str, object]:
     python = python_of(server, setting)
     command = [part if part != "{python}" else python for part in server.version]
-    return {"version": said(command, is_ours(server)), "command": " ".join(server.command), "note": server.note}
+    return {"version": said(command, server.is_ours()), "command": " ".join(server.command), "note": server.note}
 
 
 def said(command: list[str], ours: bool = False) -> str:
@@ -58,10 +60,16 @@ def said(command: list[str], ours: bool = False) -> str:
         done = subprocess.run(
             command, env=environment(ours), cwd=HERE / "apps", capture_output=True, text=True, timeout=20, check=False
         )
+    except FileNotFoundError:
+        return "not installed"
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"unknown ({type(error).__name__})"
     lines = (done.stdout or done.stderr).strip().splitlines()
-    return lines[0] if lines else "unknown (printed nothing)"
+    if not lines:
+        return "unknown (printed nothing)"
+    if not lines[0].startswith("Traceback"):
+        return lines[0]
+    return "not installed" if NOT_INSTALLED.match(lines[-1]) else f"unknown ({lines[-1]})"
 
 
 def version_of(program: Callable[[], str], option: str) -> str:
@@ -70,6 +78,21 @@ def version_of(program: Callable[[], str], option: str) -> str:
         return said([program(), option])
     except Failure as failure:
         return str(failure)
+
+
+def versions(python: str, packages: Sequence[str]) -> dict[str, str]:
+    """Package -> its version where this Python has it, else `not installed`."""
+    code = (
+        "import sys\nfrom importlib.metadata import PackageNotFoundError, version\nfor name in sys.argv[1:]:\n"
+        "    try: print(version(name))\n    except PackageNotFoundError: print('not installed')"
+    )
+    done = subprocess.run([python, "-c", code, *packages], capture_output=True, text=True, timeout=60, check=False)
+    return dict(zip(packages, done.stdout.splitlines(), strict=False))
+
+
+def file_system_of_data() -> str:
+    """The kind of file system that temporary directories lie on."""
+    return said(["stat", "-f", "-c", "%T", tempfile.gettempdir()])
 
 
 def cpu_name() -> str:

@@ -15,7 +15,10 @@ from bench.workloads import Row, Target
 
 ABSENT = "–"  # noqa: RUF001
 TARGET_HEADING = ("target", "limit", "measured", "verdict")
-MEBIBYTES = ("pss", "alone", "dirty", "judged", "size", "growth", "grown dirty", "grown pss", "base")
+MEBIBYTES = (
+    "pss", "alone", "dirty", "judged", "size", "growth", "grown dirty", "grown pss", "base", "private",
+    "pss before", "pss after", "alone after", "worker before", "worker after",
+)  # fmt: skip
 UNITS = {**dict.fromkeys(MEBIBYTES, 2**20), **dict.fromkeys(("tree", "waiting"), 1e6), "cpu": 1e-6, "front": 1e-6}
 
 
@@ -69,6 +72,8 @@ def measured(target: Target, results: Results) -> float | None:
 
     A target of `<= 0` names what must never happen, so there it is the number of the worst round.
     """
+    if target.needs and not all(numbers.get(target.needs) for numbers in _rounds(target.row, results)):
+        return None
     if target.over:
         best = max if target.sense == ">=" else min
         over = _that_count(target, results)
@@ -86,8 +91,20 @@ def _that_count(target: Target, results: Results) -> list[Row]:
     if target.leaves_out_failed:
         over = [row for row in over if middle(results.get(row, Result()), target.column) is not None]
     if serves := target.serves:
-        over = [row for row in over if all(map(serves, results.get(row, Result()).rounds))]
+        over = [row for row in over if all(map(serves, _rounds(row, results)))]
     return over
+
+
+def best(target: Target, results: Results) -> str:
+    """The server that the target's row is compared with, the best by its median if there are several; else nothing."""
+    found = {row[1]: value for row in _that_count(target, results) if row in results
+             and (value := middle(results[row], target.column)) is not None}  # fmt: skip
+    choose = max if target.sense == ">=" else min
+    return choose(found, key=found.__getitem__) if found else ""
+
+
+def _rounds(row: Row, results: Results) -> list[dict[str, float]]:
+    return results.get(row, Result()).rounds
 
 
 def verdict(target: Target, results: Results) -> str:
@@ -101,9 +118,14 @@ def verdict(target: Target, results: Results) -> str:
 
 
 def target_table(targets: Sequence[Target], results: Results) -> str:
+    """The targets of the rows that the results have, with a word how many others there are."""
     if not targets:
         return "There are none."
-    return table(TARGET_HEADING, [target_row(target, results) for target in targets])
+    judged = [target for target in targets if target.row in results]
+    parts = [table(TARGET_HEADING, [target_row(target, results) for target in judged])] if judged else []
+    if others := len(targets) - len(judged):
+        parts.append(f"This run does not have the rows of {others} of the {len(targets)} targets.")
+    return "\n\n".join(parts)
 
 
 def target_row(target: Target, results: Results) -> list[str]:

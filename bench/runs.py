@@ -84,14 +84,17 @@ def identity(path: Path) -> str:
 
 
 def command_of(line: str) -> str:
-    """What a command line of the bench measured: `front` for `python -m bench cost --front lighttpd ...`, and
-    `sessions-django` for `python -m bench sessions --suite django ...`; else the command.
+    """What a command line of the bench measured: `front` for `python -m bench cost --front lighttpd ...`,
+    `memory-workers` for `python -m bench memory --app ...`, and `sessions-django` for `python -m bench sessions
+    --suite django ...`; else the command.
     """
     words = line.split()
     command = words[words.index("bench") + 1]
     suite = re.search(r" --suite[ =](\w+)", line)
     if command == "sessions" and suite and suite[1] != "own":
         return f"sessions-{suite[1]}"
+    if command == "memory" and re.search(r" --app\b", line):
+        return "memory-workers"
     return "front" if command == "cost" and "--front" in words else command
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from bench import launch, load, proc, scenario
-from bench.client import Failure, check
+from bench.client import check
 from bench.launch import LOAD_CORE, SERVER_CORE, Setting, expected, running
-from bench.robust import until
+from bench.memory_workers import under_load, until_at_rest
 from bench.scenario import Limit, Scenario
 from bench.servers import OURS, SERVERS, Server
 from bench.workloads import HELLO, WORKLOADS, Workload
@@ -25,7 +25,6 @@ CORES = frozenset({SERVER_CORE, LOAD_CORE})
 FLASK = Workload("flask", "a page of Flask", OURS, module="flask_page", app="application", close=True,
                  needs=("flask",))  # fmt: skip
 COMPUTE = replace(WORKLOADS["compute"], threads=1)
-LOADS = 5  # until each worker must have worked
 
 
 @dataclass(frozen=True)
@@ -91,18 +90,8 @@ def weight(server: Server, setting: Setting, size: Size) -> dict[str, float]:
     for name, (each, count) in kinds.items():
         workload = replace(FLASK, name=f"flask-{name}")
         with running(each, workload, setting, processes(each, count) if count else ()) as run:
-            if not until(lambda run=run, count=count: len(proc.tree(run.process.pid)) == count + 1, 10):
-                raise Failure(f"has {len(proc.tree(run.process.pid))} processes")
-            before = proc.cpu_of_each(run.process.pid)
-            # New connections: kept ones may leave a worker without any.
-            for _ in range(LOADS):
-                load.run(run.port, workload, HELLO, size.seconds)
-                after = proc.cpu_of_each(run.process.pid)
-                served = sum(after[pid] > before[pid] for pid in after)
-                if served >= max(1, count):
-                    break
-            else:
-                raise Failure(f"only {served} of {count} workers did anything")
+            until_at_rest(run.process.pid, count + 1)
+            under_load(run, [(workload, HELLO)], max(1, count), size.seconds)
             weighed[name] = proc.memory(run.process.pid)
     alone, pss = ({name: numbers[by] / 2**20 for name, numbers in weighed.items()} for by in ("alone", "pss"))
     return {

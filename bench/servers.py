@@ -13,10 +13,11 @@ from pathlib import Path
 from bench import ini
 
 FILE = Path(__file__).with_name("servers.ini")
-RELOAD = "reload/"  # begins the name of a section that only `reload` measures
+# What begins the name of a section that only `reload`, or only `memory --app`, measures.
+RELOAD, WEIGHT = "reload/", "memory/"
 FILLED_IN = frozenset(
     ("poorhttp", "python", "port", "socket", "work", "module", "name", "spec", "threads", "pool", "bare", "body",
-     "processes", "request_body", "mode")
+     "processes", "request_body", "mode", "paths")
 )  # fmt: skip
 
 
@@ -29,6 +30,10 @@ class Server:
     unix: tuple[str, str] | None = None  # what of the command names an address -> what names {socket} instead
     packages: tuple[str, ...] = ()  # what pip installs it from; none if it is not a peer
     groups: tuple[str, ...] = ()
+
+    def is_ours(self) -> bool:
+        """Whether it is poorhttp."""
+        return any("{poorhttp}" in word for word in self.command)
 
     def at_socket(self) -> tuple[str, ...] | None:
         """The command that listens at {socket}; None if it has none."""
@@ -63,7 +68,7 @@ def _server(path: Path, section: str, texts: dict[str, str], known: dict[str, st
     if "packages" in found:
         told = ", ".join(f"{name!r}, version({name!r})" for name in found["packages"])
         found["version"] = ("{python}", "-c", f"from importlib.metadata import version; print({told})")
-    server = Server(section.removeprefix(RELOAD), **found)
+    server = Server(section.rpartition("/")[2], **found)
     if server.unix is not None and server.at_socket() == server.command:
         raise ini.BadFile(path, section, "unix", f"{server.unix[0]!r} is not in the command")
     return server
@@ -100,9 +105,10 @@ def replacement(text: str) -> tuple[str, str]:
 
 
 _ALL, GROUPS = read()
-SERVERS = {section: server for section, server in _ALL.items() if not section.startswith(RELOAD)}
+SERVERS = {section: server for section, server in _ALL.items() if "/" not in section}
 RELOADING = {server.name: server for section, server in _ALL.items() if section.startswith(RELOAD)}
-OURS = tuple(name for name, server in SERVERS.items() if server.command[0] == "{poorhttp}")
+WEIGHED = {server.name: server for section, server in _ALL.items() if section.startswith(WEIGHT)}
+OURS = tuple(name for name, server in SERVERS.items() if server.is_ours())
 # Those of another build of poorhttp, whose interpreter --before names.
 BEFORE = {f"{name}-before": replace(SERVERS[name], name=f"{name}-before", note="defaults, of the build to compare with")
           for name in OURS}  # fmt: skip

@@ -21,9 +21,10 @@ READS, WRITES = 0.9, 0.1  # of the requests, for a site that mostly reads
 WHEN = {"read": "when the session is read", "write": "when it is read and written"}
 HEAD = """\
 What the engines of Django cost a small page. A number like 0.85 is the rate of requests as a part of that of the same
-page without a session, which was measured beside it. Figures that are nearer to each other
-than {equal:.0%} count as equal. Where a sentence says nothing else, poorhttp serves with four workers on one core, and
-20 clients ask for a thousand sessions in turn; the server of the store has the other core, together with the clients.
+page without a session, which was measured beside it. Figures that are nearer to each other than {equal:.0%} count as
+equal. Where a sentence says nothing else, poorhttp serves with four workers on one core, and 20 clients ask for a
+thousand sessions in turn. The server of the store has the other core, together with the clients. Redis is asked over
+TCP, PostgreSQL over a unix socket.
 """
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -19,15 +18,14 @@ from functools import partial
 from bench import load, proc, record, stores
 from bench.client import Failure, Unable, get, request
 from bench.launch import APPS, Running, Setting, environment, last_line, python_of, raise_if_missing, running
-from bench.measure import Measurement
+from bench.measure import Measurement, chosen
 from bench.servers import SERVERS
-from bench.sessions import opened
-from bench.sessions_django_report import sections
+from bench.sessions_django_report import kilobytes, sections
 from bench.workloads import Row, Target, Workload
 
 __all__ = ["NAMES", "PROGRAMS", "ROUNDS", "SERVED_BY", "facts", "rows", "sections", "targets"]
 
-ROUNDS = 2
+ROUNDS = 1
 PROGRAMS = ("tally",)
 SERVED_BY = ("forking", "gunicorn")
 CLIENTS, WORKERS = 20, 4
@@ -35,7 +33,8 @@ COOKIE, COOKIE_BYTES, COOKIE_KB = "sessionid", 4096, 4  # a browser keeps no lar
 SAMPLE = 10  # sessions of a thousand that are looked at before and after a load
 MODES = ("read", "write")
 COUNTS = ("one", "thousand")
-SIZES = ("0KB", "1KB", "4KB", "16KB", "64KB", "256KB")
+SIZES = ("0KB", "4KB", "32KB", "256KB")
+LARGE_KB = 32  # fewer of these are asked for, or a row would take a minute
 LIBRARY = "pip install -e '.[bench]'"
 
 
@@ -71,12 +70,16 @@ NAMES = (*MODES, *COUNTS, *SERVED_BY, *SIZES, *ENGINES)
 @dataclass(frozen=True)
 class Amount:
     requests: int  # of ab
+    large: int  # the same, for large sessions
     seconds: float  # of a load by tally, and the most for warming up
     sessions: int  # a thousand of them
 
+    def of(self, size: str) -> int:
+        return self.large if kilobytes(size) >= LARGE_KB else self.requests
 
-FULL = Amount(4000, 5.0, 1000)
-QUICK = Amount(200, 1.0, 40)
+
+FULL = Amount(4000, 1000, 3.0, 1000)
+QUICK = Amount(200, 200, 1.0, 40)
 
 
 @dataclass(frozen=True)
@@ -103,10 +106,7 @@ def rows(arguments: argparse.Namespace, setting: Setting) -> Iterator[tuple[Row,
 
     The page without session is measured beside each size, whatever is named. Both servers follow one another.
     """
-    named = arguments.only or ()
-    modes, counts, webs, sizes, engines = (
-        [name for name in sort if name in named] or list(sort) for sort in (MODES, COUNTS, SERVED_BY, SIZES, ENGINES)
-    )
+    modes, counts, webs, sizes, engines = chosen(arguments.only, MODES, COUNTS, SERVED_BY, SIZES, ENGINES)
     amount = QUICK if arguments.quick else FULL
     for size in sizes:
         for engine in ENGINES:
@@ -124,9 +124,9 @@ def cost(case: Case, setting: Setting, amount: Amount) -> dict[str, object]:
     """
     engine = ENGINES[case.engine]
     with ExitStack() as stack:
-        store = stack.enter_context(opened(engine.kind))
+        store = stack.enter_context(stores.opened(engine.kind))
         setting = replace(setting, variables=variables(case, store))
-        is_tried = case.engine == "cookie" and int(setting.variables["SIZE"]) > COOKIE_KB  # one tells how large it is
+        is_tried = case.engine == "cookie" and kilobytes(case.size) > COOKIE_KB  # one tells how large it is
         sessions = filled(case, setting, 1 if case.count == "one" or is_tried else amount.sessions)
         page = Workload(
             f"sessions-{case.engine}", "a page with a session", SERVED_BY, module="django_sessions", app="application",
@@ -140,7 +140,7 @@ def cost(case: Case, setting: Setting, amount: Amount) -> dict[str, object]:
         load.tally(run.port, page, sessions.page, min(1.0, amount.seconds))
         roots = [run.process.pid, *([store.process.pid] if isinstance(store, stores.Served) and store.process else [])]
         before = [proc.cpu(root) for root in roots]
-        numbers = asked(run, replace(page, path=case.path), sessions, setting, amount, case.count)
+        numbers = under_load(run, replace(page, path=case.path), sessions, setting, amount, case)
         spent = [proc.cpu(root) - earlier for root, earlier in zip(roots, before, strict=True)]
         visitors.find("before the load")
         visitors.keep("after the load")
@@ -158,11 +158,10 @@ def remark(case: Case, setting: Setting, sessions: Sessions) -> str:
     """How large a cookie is; and beside the page without session, which versions of libraries serve the others."""
     if case.engine == "cookie":
         return f"cookie of {len(sessions.cookies[0]):,} bytes"
-    code = (
-        "from importlib.metadata import distributions as d; has = {each.name.lower(): each.version for each in d()}; "
-        "print(', '.join(f'{name} {has.get(name)}' for name in ('django', 'psycopg', 'redis')))"
-    )
-    return record.said([python_of(SERVERS[case.web], setting), "-c", code]) if case.engine == "none" else ""
+    if case.engine != "none":
+        return ""
+    found = record.versions(python_of(SERVERS[case.web], setting), ("django", "psycopg", "redis"))
+    return ", ".join(f"{package} {version}" for package, version in found.items())
 
 
 def variables(case: Case, store: stores.Store) -> dict[str, str]:
@@ -172,7 +171,7 @@ def variables(case: Case, store: stores.Store) -> dict[str, str]:
     if isinstance(store, stores.Directory):
         store.path.mkdir()
         where = str(store.path)
-    return {"ENGINE": engine.backend, "STORE": where, "SIZE": case.size.removesuffix("KB"), **dict(engine.variables)}
+    return {"ENGINE": engine.backend, "STORE": where, "SIZE": str(kilobytes(case.size)), **dict(engine.variables)}
 
 
 @dataclass(frozen=True)
@@ -203,21 +202,21 @@ def filled(case: Case, setting: Setting, count: int) -> Sessions:
     return Sessions(told["page"].encode(), cookies, [each["digest"] for each in told["sessions"]])
 
 
-def asked(
-    run: Running, asking: Workload, sessions: Sessions, setting: Setting, amount: Amount, count: str
+def under_load(
+    run: Running, page: Workload, sessions: Sessions, setting: Setting, amount: Amount, case: Case
 ) -> dict[str, float]:
-    """The load: by ab with one cookie, or by tally with the cookies of all sessions in turn.
+    """What the page is like when it is asked for by ab with one cookie, or by tally with those of all sessions in turn.
 
     `written` is how many requests the server has answered, those after the time of tally too.
     """
-    if count == "one":
-        numbers = load.ab(run.port, asking, sessions.page, amount.requests)
+    if case.count == "one":
+        numbers = load.ab(run.port, page, sessions.page, amount.of(case.size))
         answered = numbers["requests"]
     else:
         in_turn = setting.work / "requests"
-        requests = [request(replace(asking, cookie=cookie)) for cookie in sessions.cookies or [""]]
+        requests = [request(replace(page, cookie=cookie)) for cookie in sessions.cookies or [""]]
         in_turn.write_bytes(b"".join(each + b"\0" for each in requests))
-        told = load.tally(run.port, asking, sessions.page, amount.seconds, in_turn)
+        told = load.tally(run.port, page, sessions.page, amount.seconds, in_turn)
         numbers = {name: told[name] for name in ("requests", "rate", "p50", "p99")}
         answered = numbers["requests"] + CLIENTS
     return {**numbers, "ms": 1e3 * CLIENTS / numbers["rate"], "written": answered}
@@ -286,5 +285,5 @@ def facts() -> dict[str, object]:
         "postgresql": record.version_of(stores.postgres, "--version"),
         "redis": record.version_of(partial(stores.program, "redis-server", "redis-server"), "--version"),
         "ab": record.said(["ab", "-V"]),
-        "file system of the data": record.said(["stat", "-f", "-c", "%T", tempfile.gettempdir()]),
+        "file system of the data": record.file_system_of_data(),
     }

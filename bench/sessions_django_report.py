@@ -1,7 +1,7 @@
 """The tables of `sessions --suite django`, and which figures the advice is made from.
 
 Pure: results in, Markdown and numbers out. A row is named by what is measured, `read thousand forking`, and by engine
-and size, `db-kept 16KB`. What failed, or does not fit, has no number anywhere.
+and size, `db-kept 32KB`. What failed, or does not fit, has no number anywhere.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -19,11 +18,10 @@ from typing import NamedTuple
 from bench import front, load, proc, record
 from bench.client import Failure, Missing, Unable, check, get
 from bench.launch import APPS, Running, Setting, environment, last_line, running
-from bench.measure import Measurement
+from bench.measure import Measurement, chosen
 from bench.servers import SERVERS
-from bench.sessions import ensure_library, opened
 from bench.sessions_tornado_report import CASES, sections
-from bench.stores import STORES, Ferretdb, Served, SingleFile, Store
+from bench.stores import STORES, Ferretdb, Served, SingleFile, Store, ensure_library, opened
 from bench.workloads import HELLO, Row, Target, Workload
 
 __all__ = ["NAMES", "PROGRAMS", "ROUNDS", "SERVED_BY", "facts", "rows", "sections", "targets"]
@@ -32,7 +30,6 @@ PROCESSES = 4
 PAGE = Workload("parameter", "stores a field of the query", ("single",), directory="bench/apps/parameter",
                 path="/store?value=a", answer=HELLO, close=True)  # fmt: skip
 CHANGING = "/store?value="  # a number follows
-FERRETDB = "the wire protocol of MongoDB, but FerretDB over SQLite, whose speed says nothing of MongoDB's"
 
 
 @dataclass(frozen=True)
@@ -104,9 +101,7 @@ class Site(NamedTuple):
 
 def rows(arguments: argparse.Namespace, setting: Setting) -> Iterator[tuple[Row, Measurement]]:
     """The measurements that names of cases and engines choose; all where none of its sort is named."""
-    cases, engines = (
-        [name for name in sort if name in (arguments.only or ())] or list(sort) for sort in (CASES, ENGINES)
-    )
+    cases, engines = chosen(arguments.only, CASES, ENGINES)
     for case in cases:
         for name in engines if case != "grown" else filter(GROWING.__contains__, engines):
             yield (case, name), partial(measure, ENGINES[name], case, setting, QUICK if arguments.quick else FULL)
@@ -122,7 +117,7 @@ def facts() -> dict[str, object]:
     return {
         "nginx": record.version_of(partial(front.program, "nginx"), "-v"),
         "ab": record.said(["ab", "-V"]),
-        "file system of the data": record.said(["stat", "-f", "-c", "%T", tempfile.gettempdir()]),
+        "file system of the data": record.file_system_of_data(),
     }
 
 
@@ -150,7 +145,7 @@ def measure(engine: Engine, case: str, setting: Setting, size: Size) -> dict[str
         made = count(site, setting) - older
         ensure_made(site, made, requests if case in ("new", "grown") else 0)
         check(site.port, page, HELLO)
-        remark = version(site.store)
+        remark = site.store.version() if site.store else ""
     costs = {name: seconds / numbers["requests"] for name, seconds in spent.items()}
     counted = {"older": older, "made": made} if site.store else {}
     return {**numbers, **costs, **counted, "remark": remark}
@@ -173,7 +168,7 @@ def serving(engine: Engine, page: Workload, setting: Setting) -> Iterator[Site]:
     with ExitStack() as stack:
         store = None
         if engine.kind:
-            ensure_library(engine.kind, setting)
+            ensure_library(engine.kind, setting.python)
             store = stack.enter_context(opened(engine.kind, setting.cores))
             setting = replace(setting, variables={"SESSIONS": store.address})
         processes = [
@@ -254,11 +249,3 @@ def ask(port: int, target: str, cookie: str = "") -> tuple[str, str]:
     """The text of an answer, and the cookie that it sets, or "". Raises Failure."""
     body, given = get(port, target, cookie)
     return body.decode("latin-1"), given
-
-
-def version(store: Store | None) -> str:
-    """What a fair reader should know of the store's server; "" where there is none."""
-    if not isinstance(store, Served):
-        return ""
-    told = record.said([store.command[0], "--version"])
-    return f"{FERRETDB}; {told}" if isinstance(store, Ferretdb) else told

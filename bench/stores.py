@@ -14,10 +14,12 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from bench.client import Missing
-from bench.launch import ENDS_WITH_US, READY, ROOT, free_port
+from bench import record
+from bench.client import Failure, Missing
+from bench.launch import ENDS_WITH_US, LOAD_CORE, READY, ROOT, free_port, pinned
 
 
 class Store:
@@ -32,9 +34,35 @@ class Store:
         """Raises Missing."""
         self.directory = Path(tempfile.mkdtemp(prefix="sessions-"))
 
+    def version(self) -> str:
+        """What its server tells of itself; "" where there is none."""
+        return ""
+
     def stop(self) -> None:
         """End the server, and remove the data."""
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def opened(kind: type[Store], cores: Collection[int] = (LOAD_CORE,)) -> Iterator[Store]:
+    """A store whose server stands on these cores; ended and removed afterwards. Raises Missing, or Failure."""
+    try:
+        with pinned(cores):
+            store = kind()
+    except (RuntimeError, subprocess.SubprocessError) as error:
+        raise Failure(f"no server: {error}") from error
+    try:
+        yield store
+    finally:
+        store.stop()
+
+
+def ensure_library(kind: type[Store], python: str) -> None:
+    """Raise Missing if this Python, which runs poorhttp, lacks the library that speaks to the store."""
+    if kind.library:
+        done = subprocess.run([python, "-c", f"import {kind.library}"], capture_output=True, timeout=60, check=False)
+        if done.returncode:
+            raise Missing(kind.library, f"pip install 'poorhttp[{kind.extra}]'")
 
 
 class Cookie(Store):
@@ -100,6 +128,9 @@ class Served(Store):
 
     def found_at(self) -> str:
         raise NotImplementedError
+
+    def version(self) -> str:
+        return record.said([self.command[0], "--version"])
 
     def is_up(self) -> bool:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
@@ -249,6 +280,10 @@ class Ferretdb(Served):
 
     def found_at(self) -> str:
         return f"mongodb://127.0.0.1:{self.port}/sessions"
+
+    def version(self) -> str:
+        note = "the wire protocol of MongoDB, but FerretDB over SQLite, whose speed says nothing of MongoDB's"
+        return f"{note}; {super().version()}"
 
 
 def postgres() -> str:

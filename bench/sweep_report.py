@@ -50,10 +50,19 @@ def targets() -> Iterator[Target]:
                     yield Target(
                         f"{name}, {each}: {ours} / the best peer", (name, ours), column, ">=" if best is max else "<=",
                         1.0, over=tuple((name, peer) for peer in PEERS), leaves_out_failed=True,
-                        serves=partial(serves, count),
+                        serves=partial(serves, count), why=_why(mode, ours, each),
                     )  # fmt: skip
             for each in ("errors", "unserved"):
                 yield Target(f"{name}, {each}: single", (name, "single"), COMPARED[each][0], "<=", 0, "")
+
+
+def _why(mode: str, ours: str, what: str) -> str:
+    """Why a peer may be ahead; the manual's chapter on the sweep says more."""
+    if what == "memory":
+        return "poorhttp has settings, logs and a watchdog; bjoern and pyruvate import little of Python"
+    if (ours, what) == ("forking", "p99"):
+        return "four processes share the CPUs with wrk, if there are but two"
+    return "wrk is the limit: a new connection costs it more CPU than it costs a fast server" if mode == CLOSED else ""
 
 
 def serves(count: int, numbers: Mapping[str, float]) -> bool:
@@ -93,8 +102,10 @@ def _beside_best(results: Results, name: str, ours: str, column: str, best: Best
         if (value := _middle(results, (name, peer), column)) is not None
         and all(serves(int(name.split()[1]), numbers) for numbers in results[name, peer].rounds)
     }
-    if mine is None or not peers:
+    if mine is None:
         return ABSENT
+    if not peers:
+        return "no peer serves" if any((name, peer) in results for peer in PEERS) else ABSENT
     value = best(list(peers.values()))
     peer = next(peer for peer in peers if peers[peer] == value)
     return f"{number(mine / value)} x {peer}" if value else f"{number(mine)}; {peer} 0"

@@ -149,8 +149,8 @@ class CacheTable:
     def add(self, key: str | bytes, value: object, timeout: float | None = None) -> bool:
         """Put a value if there is none; return whether it was put."""
 
-    def replace(self, key: str | bytes, begin: bytes, value: object, timeout: float | None = None) -> bool:
-        """Put a value if there are bytes that begin with `begin`; return whether it was put."""
+    def replace(self, key: str | bytes, prefix: bytes, value: object, timeout: float | None = None) -> bool:
+        """Put a value if the one that is there is bytes that start with `prefix`; return whether it was put."""
 
     def incr(self, key: str | bytes, delta: int = 1, default: int | None = None, timeout: float | None = None) -> int:
         """Add to an int, and return the sum. The timeout stays what it is.
@@ -195,6 +195,17 @@ def log_lost(config: Config, access_log: int, client: str | None, head: bytes, r
     it is known. request_id: "" for none. Does not wait for the reader of the log. Raises ValueError if client is no
     address.
     """
+
+def make_immortal(kinds: Sequence[type], python_class: type) -> int | None:
+    """Make objects of these kinds immortal (PEP 683): those that the collector tracks, and those to which they refer.
+
+    kinds: types, whose own instances may be immortal. An instance of a class in Python may be if the class has no
+    `__del__` and its base may be. What other objects refer to is not looked at. python_class: any class in Python.
+    Returns how many objects were mortal. Returns None, and does nothing, under an interpreter that it does not know.
+    """
+
+def give_back_memory() -> None:
+    """Give the system back the pages of the heap in which nothing is allocated, where glibc keeps them."""
 
 def try_temporary_file() -> None:
     """Make a temporary file as for a large request body, and let go of it. Raises OSError."""

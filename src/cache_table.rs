@@ -34,9 +34,7 @@ pub struct CacheTable {
     is_closed: AtomicBool,
 }
 
-/// What is done to the value of a key.
-type Change<'a> = &'a mut (dyn FnMut(&mut Shard<'_>, Name<'_>) -> Result<(), Damaged> + Send);
-/// What is done in a shard, in this thread.
+/// What is done in a shard, also while other threads have the interpreter.
 type Task<'a> = &'a mut (dyn FnMut(&mut Shard<'_>) -> Result<(), Damaged> + Send);
 
 #[pymethods]
@@ -70,8 +68,7 @@ impl CacheTable {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let found = cache.get().find(key)?.ok().flatten();
-        Self::given(cache, found, default)
+        Self::value(cache, key, default, |_| Ok(()))
     }
 
     #[pyo3(signature = (key, default = None))]
@@ -80,9 +77,7 @@ impl CacheTable {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let this = cache.get();
-        let found = this.find(key)?.map_err(|failure| this.told(failure))?;
-        Self::given(cache, found, default)
+        Self::value(cache, key, default, |failure| Err(cache.get().exception(failure)))
     }
 
     #[pyo3(signature = (key, value, timeout = None))]
@@ -105,15 +100,15 @@ impl CacheTable {
         Self::put(cache, key, value, timeout, When::Missing)
     }
 
-    #[pyo3(signature = (key, begin, value, timeout = None))]
+    #[pyo3(signature = (key, prefix, value, timeout = None))]
     fn replace<'py>(
         cache: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
-        begin: &[u8],
+        prefix: &[u8],
         value: &Bound<'py, PyAny>,
         timeout: Option<f64>,
     ) -> PyResult<bool> {
-        Self::put(cache, key, value, timeout, When::Begins(begin))
+        Self::put(cache, key, value, timeout, When::StartsWith(prefix))
     }
 
     #[pyo3(signature = (key, delta = 1, default = None, timeout = None))]
@@ -121,11 +116,7 @@ impl CacheTable {
         let moment = now();
         let end = end_of(timeout, moment)?;
         let start = default.map(|number| (number, end));
-        let mut counted = Counted::Missing;
-        self.change(key, &mut |shard, name| {
-            counted = shard.count_up(name, delta, start, moment)?;
-            Ok(())
-        })?;
+        let counted = self.change(key, |shard, name| shard.count_up(name, delta, start, moment))?;
         match counted {
             Counted::To(number) => Ok(number),
             Counted::Missing => Err(PyKeyError::new_err(key.clone().unbind())),
@@ -135,23 +126,15 @@ impl CacheTable {
     }
 
     fn delete(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let (moment, mut was_there) = (now(), false);
-        self.change(key, &mut |shard, name| {
-            was_there = shard.delete(name, moment)?;
-            Ok(())
-        })?;
-        Ok(was_there)
+        let moment = now();
+        self.change(key, |shard, name| shard.delete(name, moment))
     }
 
     #[pyo3(signature = (key, timeout = None))]
     fn touch(&self, key: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<bool> {
-        let (moment, mut is_there) = (now(), false);
+        let moment = now();
         let end = end_of(timeout, moment)?;
-        self.change(key, &mut |shard, name| {
-            is_there = shard.touch(name, end, moment)?;
-            Ok(())
-        })?;
-        Ok(is_there)
+        self.change(key, |shard, name| shard.touch(name, end, moment))
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -176,7 +159,7 @@ impl CacheTable {
         for shard in 0..self.open()?.shards() {
             done = done.and(self.ask(py, shard, Access::Change, &mut empty));
         }
-        done.map_err(|failure| self.told(failure))
+        done.map_err(|failure| self.exception(failure))
     }
 
     fn _stats(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
@@ -189,7 +172,7 @@ impl CacheTable {
                 }
                 Ok(())
             };
-            self.ask(py, shard, Access::Read, &mut add).map_err(|failure| self.told(failure))?;
+            self.ask(py, shard, Access::Read, &mut add).map_err(|failure| self.exception(failure))?;
             total = part;
         }
         Ok(total.to_vec())
@@ -219,8 +202,24 @@ impl CacheTable {
         Ok(self.open()?.place(key_of(key)?))
     }
 
-    /// Find a value.
-    fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Result<Option<Found<'py>>, Failure>> {
+    /// The value of a key, or the default. on_failure: whether a failure is as if there were no value.
+    fn value<'py>(
+        cache: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+        on_failure: impl FnOnce(Failure) -> PyResult<()>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (found, done) = cache.get().find(key)?;
+        done.or_else(on_failure)?;
+        match found {
+            Some(Found::Plain(value)) => Ok(value),
+            Some(Found::Packed(kind, bytes)) => cache.call_method1(intern!(cache.py(), "_unpack"), (kind, bytes)),
+            None => Ok(default.unwrap_or_else(|| cache.py().None().into_bound(cache.py()))),
+        }
+    }
+
+    /// Find a value. It is copied only once if no other thread has the lock.
+    fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<(Option<Found<'py>>, Result<(), Failure>)> {
         let py = key.py();
         let (shard, name) = self.place(key)?;
         let mut found = None;
@@ -239,20 +238,7 @@ impl CacheTable {
             found = copied.map(|(kind, bytes)| (kind, Copied::new(py, kind, &bytes)));
         }
         let found = found.map(|(kind, bytes)| Found::new(kind, bytes)).transpose()?;
-        Ok(done.map(|()| found))
-    }
-
-    /// What the caller gets.
-    fn given<'py>(
-        cache: &Bound<'py, Self>,
-        found: Option<Found<'py>>,
-        default: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        match found {
-            Some(Found::Plain(value)) => Ok(value),
-            Some(Found::Packed(kind, bytes)) => cache.call_method1(intern!(cache.py(), "_unpack"), (kind, bytes)),
-            None => Ok(default.unwrap_or_else(|| cache.py().None().into_bound(cache.py()))),
-        }
+        Ok((found, done))
     }
 
     /// Put a value under a key, if `when` is so.
@@ -271,20 +257,25 @@ impl CacheTable {
             let told = format!("a value has {} bytes; this cache takes at most {largest}", value.len());
             return Err(PyValueError::new_err(told + ": make it larger (size), or keep large things elsewhere"));
         }
-        let (moment, mut is_put) = (now(), false);
+        let moment = now();
         let entry = Entry { kind, value, expires: end_of(timeout, moment)? };
-        this.change(key, &mut |shard, name| {
-            is_put = shard.set(name, entry, when, moment)?;
-            Ok(())
-        })?;
-        Ok(is_put)
+        this.change(key, |shard, name| shard.set(name, entry, when, moment))
     }
 
-    /// Change something in the shard of a key.
-    fn change(&self, key: &Bound<'_, PyAny>, run: Change<'_>) -> PyResult<()> {
+    /// Change something in the shard of a key, and return what came of it.
+    fn change<T: Default + Send>(
+        &self,
+        key: &Bound<'_, PyAny>,
+        mut run: impl FnMut(&mut Shard<'_>, Name<'_>) -> Result<T, Damaged> + Send,
+    ) -> PyResult<T> {
         let (shard, name) = self.place(key)?;
-        let done = self.ask(key.py(), shard, Access::Change, &mut |shard| run(shard, name));
-        done.map_err(|failure| self.told(failure))
+        let mut result = T::default();
+        let done = self.ask(key.py(), shard, Access::Change, &mut |shard| {
+            result = run(shard, name)?;
+            Ok(())
+        });
+        done.map_err(|failure| self.exception(failure))?;
+        Ok(result)
     }
 
     /// Do something in a shard: at once, or detached when its lock is free.
@@ -296,7 +287,7 @@ impl CacheTable {
     }
 
     /// The exception for a failure.
-    fn told(&self, failure: Failure) -> PyErr {
+    fn exception(&self, failure: Failure) -> PyErr {
         match failure {
             Failure::Busy => PyTimeoutError::new_err(format!(
                 "another process has kept a part of the cache {} locked for {} ms: is one stopped, or in a debugger? If none \

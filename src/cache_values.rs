@@ -39,9 +39,7 @@ impl<'py> Form<'py> {
         if let Ok(text) = value.cast_exact::<PyString>() {
             return Ok(Self::Text(text.clone()));
         }
-        if value.is_exact_instance_of::<PyInt>()
-            && let Ok(number) = value.extract::<i64>()
-        {
+        if let Some(number) = value.cast_exact::<PyInt>().ok().and_then(|number| number.extract::<i64>().ok()) {
             return Ok(Self::Integer(number.to_ne_bytes()));
         }
         let (kind, bytes) = cache.call_method1(intern!(cache.py(), "_pack"), (value,))?.extract()?;

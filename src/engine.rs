@@ -18,6 +18,7 @@ use crate::http::head_parser::HeadParser;
 use crate::http::own_fields::OwnFields;
 use crate::net::connections::spool::temporary_file;
 use crate::net::events::listener::{Listener, duplicate};
+use crate::net::heap;
 use crate::net::report::access_log::{AccessLog, Entry};
 use crate::net::report::report_pipe::ReportPipe;
 use crate::net::report::scoreboard::Row;
@@ -60,6 +61,12 @@ pub fn log_lost(
 #[pyfunction]
 pub fn try_temporary_file() -> PyResult<()> {
     temporary_file().map(|_| ()).map_err(os_error)
+}
+
+/// Give the system back what is free of the heap; see `_engine.pyi`.
+#[pyfunction]
+pub fn give_back_memory() {
+    heap::trim();
 }
 
 /// Let the kernel kill, or continue, this process when its parent ends; see `_engine.pyi`.

@@ -13,9 +13,12 @@ mod config;
 #[cfg(feature = "python")]
 pub mod engine;
 pub mod http;
+#[cfg(feature = "python")]
+mod immortal;
 pub mod limits;
 pub mod net;
 pub mod timing;
+mod words;
 #[cfg(feature = "python")]
 pub mod wsgi;
 
@@ -29,7 +32,9 @@ mod _engine {
     #[pymodule_export]
     use crate::cache_table::CacheTable;
     #[pymodule_export]
-    use crate::engine::{Engine, log_lost, on_parent_death, take_waiting, try_temporary_file};
+    use crate::engine::{Engine, give_back_memory, log_lost, on_parent_death, take_waiting, try_temporary_file};
+    #[pymodule_export]
+    use crate::immortal::make_immortal;
     #[pymodule_export]
     use crate::wsgi::held_body::HeldBody;
     #[pymodule_export]

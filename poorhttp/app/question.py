@@ -1,7 +1,8 @@
-"""One request by the server itself, which asks new code whether it answers.
+"""One request by the server itself: new code is asked whether it answers, or warmed up.
 
 Knows the environ of PEP 3333, and which answers a client would get as an error. Does not know how the application was
-loaded. It is called once, as the engine would call it, in a process that ends afterwards.
+loaded, nor what follows from its answer. The application is called as the engine would call it. The process may serve
+afterwards: what is imported here is small.
 """
 
 from __future__ import annotations
@@ -9,22 +10,21 @@ from __future__ import annotations
 import io
 import sys
 from types import TracebackType
-from urllib.parse import unquote_to_bytes
-from wsgiref.util import FileWrapper, setup_testing_defaults
+from wsgiref.util import FileWrapper
 
 from poorhttp import __version__
 from poorhttp._engine import check_head
 from poorhttp.app.failures import account_of, place_of, suggested
 from poorhttp.config.addresses import split_port
-from poorhttp.config.urls import split_url
-from poorhttp.errors import LoadError, returned_text, say, tell
+from poorhttp.config.urls import split_url, unescaped
+from poorhttp.errors import LoadError, returned_text
 from poorhttp.stdlib import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
-    from typing import Any, NoReturn
+    from typing import Any, TextIO
 
     from poorhttp.app.callables import WSGI
     from poorhttp.config.model import Config
@@ -39,13 +39,14 @@ EVERY_ADDRESS = "0.0.0.0", "[::]"
 class Answer:
     """The answer of the application. status, fields: as given to `start_response`. promised: length of the body by
     these fields, None if it is open or there is no body. size: bytes that were read. given: the iterable that was
-    returned.
+    returned. error: the exception that was given as `exc_info`.
     """
 
-    __slots__ = ("fields", "given", "promised", "size", "status")
+    __slots__ = ("error", "fields", "given", "promised", "size", "status")
 
     def __init__(self) -> None:
         self.status, self.size = "", 0
+        self.error: BaseException | None = None
         self.promised: int | None = None
         self.fields: list[tuple[str, str]] = []
         self.given: Any = None
@@ -54,8 +55,10 @@ class Answer:
         """The `start_response` of PEP 3333. Raises AssertionError if the engine would answer 500."""
         if exc_info is None and self.status:
             raise AssertionError("start_response was called again without exc_info")
-        if exc_info is not None and self.size:
-            raise exc_info[1]
+        if exc_info is not None:
+            self.error = exc_info[1]
+            if self.size:
+                raise exc_info[1]
         try:
             self.promised = check_head(status, fields)
         except (TypeError, ValueError) as error:
@@ -72,18 +75,13 @@ class Answer:
         self.size += len(block)
 
 
-def title(settings: Config) -> str:
-    """Return the request line without the version, such as `GET /`."""
-    return f"GET {settings.check_path or '/'}"
-
-
-def ask(app: WSGI, settings: Config) -> Answer:
-    """Call the application with a GET of `check_path`, or of `/`, and read its answer: blocks until they are more than
-    `LIMIT` bytes. Raises the exceptions of the application, and AssertionError for an answer that the engine could not
-    send.
+def ask(app: WSGI, settings: Config, target: str, errors: TextIO | None = None) -> Answer:
+    """Call the application with a GET of a target, as of `CheckPath`, and read its answer: blocks until they are more
+    than `LIMIT` bytes. errors: `wsgi.errors`, None for standard error. Raises the exceptions of the application, and
+    AssertionError for an answer that the engine could not send.
     """
     answer = Answer()
-    answer.given = app(_environ(settings), answer.start)
+    answer.given = app(environ(settings, target, errors), answer.start)
     if text := returned_text(answer.given):
         raise AssertionError(text)
     try:
@@ -102,15 +100,16 @@ def ask(app: WSGI, settings: Config) -> Answer:
     return answer
 
 
-def judge(answer: Answer, settings: Config) -> None:
-    """Print status and size of an answer. Raises LoadError for a status of 500 or above."""
-    line = f"{title(settings)} is answered {answer.status}, in {answer.size} bytes"
+def judge(answer: Answer, target: str) -> str:
+    """Return status and size of an answer in words. Raises LoadError for a status of 500 or above."""
+    line = f"GET {target} is answered {answer.status}, in {answer.size} bytes"
     if answer.status >= "500":
-        raise LoadError(line, "see the lines of its log above, or ask it under poorhttp dev")
-    say(line)
+        trace = account_of(answer.error)[0] if answer.error is not None else ""
+        raise LoadError(line, "see the lines of its log above, or ask it under poorhttp dev", trace)
+    return line
 
 
-def fault(error: BaseException, settings: Config, where: str, *judges: str) -> LoadError:
+def fault(error: BaseException, target: str, where: str, *judges: str) -> LoadError:
     """Return the error for an application that raised `error` when it was asked. where: `file:line: `, used if the
     traceback names no line of the author. judges: files besides this one whose AssertionErrors mean that PEP 3333 was
     broken.
@@ -118,29 +117,27 @@ def fault(error: BaseException, settings: Config, where: str, *judges: str) -> L
     trace, line = account_of(error)
     place = place_of(error)
     if type(error) is AssertionError and _raised_in(error) in (__file__, *judges):
-        what = f"the answer to {title(settings)} breaks PEP 3333: {error}"
+        what = f"the answer to GET {target} breaks PEP 3333: {error}"
         return LoadError(f"{place or where}{what}", "", trace if place else "")
-    return LoadError(f"{place or where}{title(settings)} fails: {line}", suggested(error, trace), trace)
+    return LoadError(f"{place or where}GET {target} fails: {line}", suggested(error, trace), trace)
 
 
-def end_after(seconds: float, settings: Config, where: str, leave: Callable[[int], NoReturn]) -> None:
-    """After so many seconds (0: never) print the line at which the application still is, and end the process by
-    `leave`: the application could catch an exception.
-    """
-
-    def end(signum: int, frame: FrameType | None) -> None:
-        trace = None
-        while frame is not None and frame.f_code is not ask.__code__:
-            trace = TracebackType(trace, frame, frame.f_lasti, frame.f_lineno or 0)
-            frame = frame.f_back
-        late = f"{title(settings)} was not answered in {seconds:g} s"
-        error = TimeoutError(late).with_traceback(trace)
-        hint = "the application must return; --request-timeout SECONDS sets another limit"
-        tell(LoadError(f"{place_of(error) or where}{late}", hint, account_of(error)[0]))
-        leave(LoadError.exit_code)
-
-    signal.signal(signal.SIGALRM, end)
+def end_after(seconds: float, target: str, where: str, end: Callable[[LoadError], object]) -> None:
+    """After so many seconds (0: never) call `end` in the main thread with the error of a late application."""
+    signal.signal(signal.SIGALRM, lambda signum, frame: end(late(frame, seconds, target, where)))
     signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def late(frame: FrameType | None, seconds: float, target: str, where: str) -> LoadError:
+    """Return the error for an application that is still in this frame after so many seconds."""
+    trace = None
+    while frame is not None and frame.f_code is not ask.__code__:
+        trace = TracebackType(trace, frame, frame.f_lasti, frame.f_lineno or 0)
+        frame = frame.f_back
+    what = f"GET {target} was not answered in {seconds:g} s"
+    error = TimeoutError(what).with_traceback(trace)
+    hint = "the application must return; --request-timeout SECONDS sets another limit"
+    return LoadError(f"{place_of(error) or where}{what}", hint, account_of(error)[0])
 
 
 def _raised_in(error: BaseException) -> str:
@@ -150,37 +147,39 @@ def _raised_in(error: BaseException) -> str:
     return trace.tb_frame.f_code.co_filename if trace is not None else ""
 
 
-def _environ(settings: Config) -> dict[str, Any]:
-    scheme, host, target = split_url(settings.check_path or "/")
+def environ(settings: Config, target: str, errors: TextIO | None = None) -> dict[str, Any]:
+    """Return the environ of a GET of this target by a client on this machine; errors: as for `ask`."""
+    scheme, host, target = split_url(target)
     path, _, query = target.partition("?")
     address = settings.addresses[0]
     if not host:
         host = "localhost" if address.name in ("", *EVERY_ADDRESS) else address.name
         host += f":{address.port}" if address.port not in (0, 80) else ""
     name, port = split_port(host)
-    environ: dict[str, Any] = {
+    return {
         "REQUEST_METHOD": "GET",
         "SCRIPT_NAME": "",
-        "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
+        "PATH_INFO": unescaped(path).decode("latin-1"),
         "QUERY_STRING": query,
         "REQUEST_URI": target,
-        "CONTENT_TYPE": "",
-        "CONTENT_LENGTH": "",
         "SERVER_NAME": name,
         "SERVER_PORT": port or ("443" if scheme == "https" else "80"),
         "SERVER_PROTOCOL": "HTTP/1.1",
         "SERVER_ADMIN": settings.webmaster,
+        "SERVER_SOFTWARE": f"poorhttp/{__version__}",
         "REMOTE_ADDR": "127.0.0.1",
         "REMOTE_PORT": "0",
         "HTTP_ACCEPT": "*/*",
         "HTTP_HOST": host,
         "HTTP_USER_AGENT": f"poorhttp/{__version__}",
+        "wsgi.version": (1, 0),
         "wsgi.url_scheme": scheme,
         "wsgi.input": io.BytesIO(),
         "wsgi.input_terminated": True,
-        "wsgi.errors": sys.stderr,
+        "wsgi.errors": errors or sys.stderr,
         "wsgi.multithread": settings.threads > 1,
         "wsgi.multiprocess": settings.processes.most > 1,
+        "wsgi.run_once": False,
         "wsgi.file_wrapper": FileWrapper,
         "poorhttp.debug": settings.debug,
         "poorhttp.options": dict(settings.options),
@@ -188,5 +187,3 @@ def _environ(settings: Config) -> dict[str, Any]:
         **({"DOCUMENT_ROOT": settings.document} if settings.document else {}),
         **settings.environ,
     }
-    setup_testing_defaults(environ)
-    return environ

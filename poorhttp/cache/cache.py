@@ -5,7 +5,6 @@ and small ints are packed.
 from __future__ import annotations
 
 import os
-import pickle as pickles
 from operator import index
 
 from poorhttp._engine import CacheTable
@@ -14,7 +13,7 @@ from poorhttp.cache.json_values import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Any, Self
 
 SIZE = 64 << 20
 
@@ -28,6 +27,13 @@ JSON, PICKLE = 3, 4
 
 
 class Cache(CacheTable):
+    path: str | None
+    size: int
+    _pickle: Any = None
+    """The module, if the cache was opened for pickles. Others are spared its memory."""
+    _hint = "convert it, or open the cache with pickle=True"
+    """What to do with a value that JSON would alter."""
+
     def __new__(
         cls,
         path: str | bytes | os.PathLike[str] | None = None,
@@ -53,12 +59,12 @@ class Cache(CacheTable):
             cache = super().__new__(cls, told, descriptor, *secret, int(patience * 1000))
         finally:
             os.close(descriptor)
-        cache.path, cache.size, cache._pickles = name, size, pickle
-        return cache
+        cache.path, cache.size = name, size
+        if pickle:
+            import pickle as module
 
-    path: str | None
-    size: int
-    _pickles: bool
+            cache._pickle = module
+        return cache
 
     def decr(self, key: str | bytes, delta: int = 1, default: int | None = None, timeout: float | None = None) -> int:
         return self.incr(key, -delta, default, timeout)
@@ -69,14 +75,17 @@ class Cache(CacheTable):
         return dict(zip(names, self._stats(), strict=True))
 
     def _pack(self, value: object) -> tuple[int, bytes]:
-        if self._pickles:
-            return PICKLE, pickles.dumps(value, pickles.HIGHEST_PROTOCOL)
-        return JSON, pack(value)
+        if self._pickle:
+            return PICKLE, self._pickle.dumps(value, self._pickle.HIGHEST_PROTOCOL)
+        try:
+            return JSON, pack(value)
+        except TypeError as error:
+            raise TypeError(f"{error}; {self._hint}") from None
 
     def _unpack(self, kind: int, data: bytes) -> object:
         if kind == JSON:
             return unpack(data)
-        if kind == PICKLE and self._pickles:
-            return pickles.loads(data)
+        if kind == PICKLE and self._pickle:
+            return self._pickle.loads(data)
         fault = "is a pickle" if kind == PICKLE else f"is of the kind {kind}"
         raise TypeError(f"a value {fault}, which this cache was not opened for")

@@ -25,10 +25,14 @@ SAFE = 16
 PORTABLE = 250
 """Characters of a key from which on Django warns that Memcached would not take it."""
 
+_WHERE = "CACHES with poorhttp.cache.django.SharedCache"
+
 _opened: dict[tuple[str, int, bool], Cache] = {}
 
 
 class _DjangoCache(Cache):
+    _hint = 'convert it, or open the cache with "OPTIONS": {"pickle": True} in CACHES'
+
     def _pack(self, value: object) -> tuple[int, bytes]:
         if type(value) is SafeString:
             return SAFE, str(value).encode()
@@ -100,6 +104,3 @@ class SharedCache(BaseCache):  # type: ignore[misc]
     def _life(self, timeout: Any) -> float | None:
         life: float | None = self.default_timeout if timeout is DEFAULT_TIMEOUT else timeout
         return life
-
-
-_WHERE = "CACHES with poorhttp.cache.django.SharedCache"

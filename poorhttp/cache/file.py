@@ -1,7 +1,8 @@
 """The file that a cache lies in: opened if it fits, made if it is not there, made anew if it does not fit any more.
 
 Knows the head of the file, owners and links. Contract: a file that is no cache is never written; a name is never that
-of a half-made file; processes that start at once get the same file.
+of a half-made file; processes that start at once get the same file. Imports neither hashlib nor secrets, which would
+take a MB of each worker.
 """
 
 from __future__ import annotations
@@ -12,15 +13,14 @@ import struct
 import time
 import warnings
 from contextlib import suppress
-from errno import ELOOP
-from hashlib import blake2b
-from secrets import randbits, token_hex
+from errno import EACCES, EISDIR, ELOOP
 from stat import S_IMODE, S_ISREG, S_IWGRP, S_IWOTH
 
 from poorhttp._engine import CacheTable
 
 MAGIC = b"poorhttp.cache\r\n"
-HEAD = struct.Struct("=16sQQQQ32s")
+MACHINE = 96
+HEAD = struct.Struct(f"=16sQQQQ{MACHINE}s")
 """MAGIC, layout, size, two words of the secret, and the machine as it runs now (`machine`)."""
 
 FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -52,9 +52,7 @@ def opened(path: str, size: int) -> tuple[int, Secret]:
                 continue
             return made
         except OSError as error:
-            if error.errno == ELOOP:
-                raise _fault(path, "is a symbolic link", "name the file itself") from None
-            raise
+            raise _not_opened(path, error) from None
         try:
             secret, why = _judged(path, descriptor, size)
             if not why:
@@ -70,7 +68,7 @@ def opened(path: str, size: int) -> tuple[int, Secret]:
 
 
 def machine() -> bytes:
-    """What tells this run of the kernel, and this container, from others: 32 bytes."""
+    """What tells this run of the kernel, and this container, from others: MACHINE bytes."""
     # Locks of an earlier run would stay for ever; another container has other numbers of processes, or another clock.
     facts = []
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
@@ -78,7 +76,7 @@ def machine() -> bytes:
     for kind in "pid", "time":
         with suppress(OSError):
             facts.append(os.readlink(f"/proc/self/ns/{kind}"))
-    return blake2b("\n".join(facts).encode(), digest_size=32).digest()
+    return "\n".join(facts).encode()[:MACHINE].ljust(MACHINE, b"\0")
 
 
 def _judged(path: str, descriptor: int, size: int) -> tuple[Secret, str]:
@@ -87,8 +85,7 @@ def _judged(path: str, descriptor: int, size: int) -> tuple[Secret, str]:
     if not S_ISREG(facts.st_mode):
         raise _fault(path, "is no regular file", "name another one")
     if facts.st_uid != os.geteuid():
-        owner = f"belongs to the user {facts.st_uid}, and this process runs as {os.geteuid()}"
-        raise _fault(path, owner, "run this as the same user, or name another file")
+        raise _of_another_user(path, facts.st_uid)
     if facts.st_mode & (S_IWGRP | S_IWOTH):
         who = f"may be written by others (its mode is {S_IMODE(facts.st_mode):o}), who can put any values there"
         raise _fault(path, who, "remove it, or name another file")
@@ -113,7 +110,7 @@ def _made(path: str, size: int) -> tuple[int, Secret] | None:
     """Make a cache; None if another process was faster. It gets its name when it is whole."""
     if not os.path.isdir(os.path.dirname(path)):
         raise _fault(path, "is to be in a directory that is not there", "make it, for the user of the server")
-    draft = f"{path}.{token_hex(8)}"
+    draft = f"{path}.{os.urandom(8).hex()}"
     descriptor = os.open(draft, FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         try:
@@ -133,7 +130,7 @@ def _made(path: str, size: int) -> tuple[int, Secret] | None:
 
 def _lay_out(descriptor: int, size: int) -> Secret:
     os.ftruncate(descriptor, size + CacheTable.OVERHEAD)
-    secret = randbits(64), randbits(64)
+    secret: Secret = struct.unpack("=QQ", os.urandom(16))
     os.pwrite(descriptor, HEAD.pack(MAGIC, CacheTable.LAYOUT, size, *secret, machine()), 0)
     # A machine that loses its power may leave a file on a disk with a name and without its bytes. With its head it is
     # known as a cache of an earlier start, and replaced.
@@ -152,6 +149,24 @@ def _removed(path: str, descriptor: int) -> bool:
     if is_same:
         os.unlink(path)
     return is_same
+
+
+def _not_opened(path: str, error: OSError) -> OSError:
+    """What to do about an error of opening the file; the error itself where nothing more is known."""
+    if error.errno == ELOOP:
+        return _fault(path, "is a symbolic link", "name the file itself")
+    if error.errno == EISDIR:
+        return _fault(path, "is a directory", "name a file in it")
+    if error.errno == EACCES:
+        with suppress(OSError):
+            if (owner := os.stat(path).st_uid) != os.geteuid():
+                return _of_another_user(path, owner)
+    return error
+
+
+def _of_another_user(path: str, owner: int) -> OSError:
+    told = f"belongs to the user {owner}, and this process runs as {os.geteuid()}"
+    return _fault(path, told, "run this as the same user, or name another file")
 
 
 def _fault(path: str, what: str, hint: str) -> OSError:

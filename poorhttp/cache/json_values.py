@@ -21,7 +21,7 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 def pack(value: object) -> bytes:
     """Raises TypeError that names the part which JSON would alter."""
-    check(value, "the value")
+    ensure_unaltered(value, "the value")
     try:
         return _encode(value).encode()
     except UnicodeEncodeError:
@@ -34,8 +34,8 @@ def unpack(data: bytes) -> object:
     return _decode(data.decode())
 
 
-def check(value: Any, place: str, depth: int = 0) -> None:
-    """Raise TypeError for what JSON does not have, or gives back as something else."""
+def ensure_unaltered(value: Any, place: str, depth: int = 0) -> None:
+    """Raise TypeError if JSON does not have the value, or gives back another one. place: what a message calls it."""
     kind = type(value)
     if kind in _PLAIN:
         return
@@ -44,17 +44,14 @@ def check(value: Any, place: str, depth: int = 0) -> None:
     if kind is list:
         for index, each in enumerate(value):
             if type(each) not in _PLAIN:
-                check(each, f"{place}[{index}]", depth + 1)
+                ensure_unaltered(each, f"{place}[{index}]", depth + 1)
     elif kind is dict:
         for key, each in value.items():
             if type(key) is not str:
                 found = type(key).__name__
-                raise TypeError(f"{place} has the key {key!r} of type {found}: keys are str; {_WAY_OUT}")
+                raise TypeError(f"{place} has the key {key!r} of type {found}: keys are str")
             if type(each) not in _PLAIN:
-                check(each, f"{place}[{key!r}]", depth + 1)
+                ensure_unaltered(each, f"{place}[{key!r}]", depth + 1)
     else:
         expected = "expected bytes, or str, int, float, bool, None, list and dict themselves"
-        raise TypeError(f"{place} is of type {kind.__name__}: {expected}; {_WAY_OUT}")
-
-
-_WAY_OUT = "convert it, or open the cache with pickle=True"
+        raise TypeError(f"{place} is of type {kind.__name__}: {expected}")

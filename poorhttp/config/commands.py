@@ -36,6 +36,8 @@ WITH_WAIT = ("start", "restart", "reload")
 PURGE = ("sessions", "purge")
 """The command without a server, of two words; an address, or the variable below, follows."""
 
+PURGING = "remove the sessions that have expired"
+
 STORE_VARIABLE = "SESSION_STORE"
 
 DEV = "dev"

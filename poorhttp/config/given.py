@@ -35,7 +35,9 @@ def parse(setting: Setting, given: Given) -> Any:
         if " #" in text or " ;" in text:
             hint = "a comment has a line of its own"
         elif isinstance(setting.unit, Choice):
-            hint = suggestion(text.lower(), setting.unit.names, hint)
+            from poorhttp.config.other_servers import VALUES
+
+            hint = VALUES.get((setting.name, text)) or suggestion(text.lower(), setting.unit.names, hint)
         raise ConfigError(f"{source}: {setting.name} must be {expected}, not {quoted(text)}", hint) from None
 
 

@@ -83,6 +83,10 @@ class IniFile:
                 section = self._section(line, where)
                 continue
             separator = min((line.find(each) for each in "=:" if each in line), default=0)
+            if not section and self.name.endswith(".py"):
+                what = f"{self.name} is a file of Python, and poorhttp reads its settings from an ini file"
+                hint = "poorhttp --dump-config > poorhttp.ini writes one to start with"
+                raise ConfigError(what, hint, self._explained("gunicorn"))
             if not section or separator < 1:
                 missing = "a section such as [http] before" if not section else "`key = value` instead of"
                 key, _, text = line.partition(" ")
@@ -95,10 +99,18 @@ class IniFile:
         section = line[1:-1].strip()
         old = [each for each, _ in OLD_KEYS if each != SECTION]
         if line[-1] != "]" or section not in (SECTION, *self.free, *old, *UNUSED_SECTIONS):
-            raise unknown(f"{where}: section", line, (f"[{each}]" for each in (SECTION, *self.free)))
+            error = unknown(f"{where}: section", line, (f"[{each}]" for each in (SECTION, *self.free)))
+            error.detail = self._explained("uWSGI") if section == "uwsgi" else ""
+            raise error
         if section in UNUSED_SECTIONS:
             self.notes.append(f"{where}: section [{section}] is not used")
         return section
+
+    def _explained(self, server: str) -> str:
+        """Return what the settings in this file of another server are here."""
+        from poorhttp.config.other_servers import explained
+
+        return explained(text_of(self.path, self.name), server)
 
     def _enter(self, section: str, key: str, text: str, where: str) -> None:
         if section in UNUSED_SECTIONS:

@@ -11,6 +11,7 @@ from poorhttp.config.commands import (
     COMMANDS,
     MAKING,
     PURGE,
+    PURGING,
     SHORT,
     STORE_VARIABLE,
     dashed,
@@ -27,33 +28,51 @@ if TYPE_CHECKING:
     from poorhttp.config.model import Config
     from poorhttp.config.settings import Setting
 
+INI_SYNTAX = (
+    "A comment has a line of its own.",
+    "Relative paths start from the directory of this file;"
+    " the path of the application starts from chdir, if that is set.",
+    "Times are in seconds, or 250ms, 2m, 1h. Sizes are in bytes, or 64k, 1m, 1g.",
+)
+
 INI_HEAD = f"""\
 # Settings of poorhttp. Written by `poorhttp --dump-config`, read by `poorhttp -c poorhttp.ini`.
-# Each value is the default, unless its comment names another default. A comment has a line of its own.
-# Relative paths start from the directory of this file; the path of the application starts from chdir, if that is set.
-# Times are in seconds, or 250ms, 2m, 1h. Sizes are in bytes, or 64k, 1m, 1g.
+# Each value is the default, unless its comment names another default. {INI_SYNTAX[0]}
+# {INI_SYNTAX[1]}
+# {INI_SYNTAX[2]}
 
 [{SECTION}]"""
+
+
+USAGE = (
+    "[-c FILE] [APP] [options]",
+    "init [DIRECTORY]",
+    "dev|check [-c FILE] [APP] [options]",
+    f"{'|'.join(ACTIONS)} -c FILE",
+    f"{' '.join(PURGE)} [ADDRESS]",
+)
+"""The forms of the command line, after the name of the program."""
+
+HEADINGS = {"While you write your program": MAKING, "With a pidfile": ACTIONS}
+"""When a command is of use -> the commands."""
 
 
 def help_text(action: str = "") -> str:
     """Return what `--help` prints, or what it prints for one of ACTIONS."""
     if action:
         return _help_of(action)
-    lines = ["usage: poorhttp [-c FILE] [APP] [options]", "       poorhttp init [DIRECTORY]"]
-    lines += ["       poorhttp dev|check [-c FILE] [APP] [options]", f"       poorhttp {'|'.join(ACTIONS)} -c FILE"]
-    lines += [f"       poorhttp {' '.join(PURGE)} [ADDRESS]", ""]
-    lines += [f"APP: {SETTINGS['application'].help}", ""]
-    for when, commands in ("While you write your program", MAKING), ("With a pidfile", ACTIONS):
+    lines = [f"{'usage:' if form == USAGE[0] else '      '} poorhttp {form}" for form in USAGE]
+    lines += ["", f"APP: {SETTINGS['application'].help}", ""]
+    for when, commands in HEADINGS.items():
         lines += [f"{when}:", *(f"  {name.ljust(12)}{text}" for name, text in commands.items()), ""]
     lines += ["With a store of sessions, named by ADDRESS or the variable " + STORE_VARIABLE + ":"]
-    lines += [f"  {' '.join(PURGE)}: remove the sessions that have expired", ""]
+    lines += [f"  {' '.join(PURGE)}: {PURGING}", ""]
     lines += ["Without one of these words poorhttp serves in the foreground.", ""]
     lines.append(_help_line("c", "--config", "FILE", "read this ini file"))
     shorts = {name: short for short, name in SHORT.items()}
     lines += [_help_line(shorts.get(name, ""), dashed(name), "", text) for name, text in COMMANDS.items()]
     lines += [_help_line("", dashed(name), metavar, text) for name, (metavar, text) in COMMAND_OPTIONS.items()]
-    for group, settings in _groups():
+    for group, settings in groups():
         lines += ["", f"{group}:"]
         for each in settings:
             default = f" [{each.shown_default}]" if each.shown_default else ""
@@ -83,7 +102,7 @@ def _help_line(short: str, flag: str, metavar: str, text: str) -> str:
     return f"{left}{flag} {metavar} ".ljust(34) + text
 
 
-def _groups() -> Iterator[tuple[str, list[Setting]]]:
+def groups() -> Iterator[tuple[str, list[Setting]]]:
     """Yield each group of settings with its name, in the order of their declaration."""
     settings = list(SETTINGS.values())
     starts = [settings.index(SETTINGS[first]) for first in GROUPS.values()]
@@ -98,7 +117,7 @@ def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
     ini = IniFile(flags.config, directory)
     chosen = choose(ini, flags, environ, directory)
     lines = [INI_HEAD]
-    for group, settings in _groups():
+    for group, settings in groups():
         lines += ["", f"# {group.capitalize()}"]
         for each in settings:
             text = each.shown_default

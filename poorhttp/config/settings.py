@@ -21,7 +21,7 @@ from poorhttp.config.units import (
     Switch,
     Text,
 )
-from poorhttp.config.urls import CheckPath, EditorUrl, SendfileHeader, UrlPath
+from poorhttp.config.urls import CheckPath, CheckPaths, EditorUrl, SendfileHeader, UrlPath
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,6 +117,9 @@ class Settings:
     )
     threads = setting(Count(0, 1024), 0, "number of threads in each process; 0 = by type (1, threading 16)")
     preload = setting(Switch(), True, "load the application once, before workers are forked; no = in each of them")
+    immortal = setting(
+        Switch(), True, "count no references to what is loaded before the fork, so that workers share more memory"
+    )
     address = setting(Host(), "127.0.0.1", "address to listen on", short="a")
     port = setting(PORT, 8080, "port to listen on; 0 = any free port")
     bind = setting(
@@ -138,6 +141,7 @@ class Settings:
     check_path = setting(
         CheckPath(), "", "path or URL that new code must answer below 500 before it serves; empty = none"
     )
+    warmup = setting(CheckPaths(), (), "paths or URLs that the application is asked before it serves; empty = none")
     child_exit = setting(Function(), "", "module:function, called with the process number of each worker that ended")
     editor = setting(EditorUrl(), "vscode://file/{path}:{line}", "URL of links to files on error pages; empty = none")
     pidfile = setting(

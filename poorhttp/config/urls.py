@@ -41,6 +41,18 @@ class CheckPath(Text):
         return text
 
 
+class CheckPaths:
+    """Any number of targets, each as of `CheckPath`, separated by commas or spaces; a comma in one is written %2C."""
+
+    metavar = "PATHS"
+
+    def parse(self, text: str, directory: str = "") -> tuple[str, ...]:
+        return tuple(CheckPath().parse(each) for each in text.replace(",", " ").split())
+
+    def show(self, value: tuple[str, ...]) -> str:
+        return ", ".join(value)
+
+
 class EditorUrl(Text):
     """A URL with `{path}` and perhaps `{line}` in it, or "". Schemes that a browser runs are refused."""
 
@@ -79,3 +91,15 @@ def split_url(text: str) -> tuple[str, str, str]:
         return "http", "", text
     host, _, path = rest.partition("/")
     return scheme, host, f"/{path}"
+
+
+def unescaped(path: str) -> bytes:
+    """Return the bytes of a path (RFC 3986 section 2.1); a `%` without two hexadecimal digits behind it stays."""
+    first, *rest = path.encode().split(b"%")
+    return first + b"".join(map(_unescaped, rest))
+
+
+def _unescaped(part: bytes) -> bytes:
+    digits = part[:2].decode()
+    is_byte = len(digits) == 2 and all(digit in "0123456789abcdefABCDEF" for digit in digits)
+    return bytes.fromhex(digits) + part[2:] if is_byte else b"%" + part

@@ -81,21 +81,22 @@ def _call(app: WSGI, settings: Config) -> None:
     given: Any = validate.InputWrapper
     given.read = lambda wrapper, *size: wrapper.input.read(*size)  # the validator refuses `read()` without a size
     where = f"{_place(app)}: "
-    question.end_after(settings.request_timeout or timing.LOADING, settings, where, dry_run_child.leave)
+    target = settings.check_path or "/"
+    question.end_after(settings.request_timeout or timing.LOADING, target, where, dry_run_child.fail)
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always")
         try:
-            answer = question.ask(validate.validator(_with_empty_bodies(app)), settings)
+            answer = question.ask(validate.validator(_with_empty_bodies(app)), settings, target)
             _check_length(answer)
         except (Exception, SystemExit) as error:
-            raise question.fault(error, settings, where, validate.__file__, __file__) from None
+            raise question.fault(error, target, where, validate.__file__, __file__) from None
     signal.setitimer(signal.ITIMER_REAL, 0)
     for doubt in doubts:
         say(f"note: {doubt.message}")
     left_out = [name for name, _ in answer.fields if is_hop_by_hop(name) or name.lower() in ALSO_HOP_BY_HOP]
     if left_out:
         say(f"note: hop-by-hop headers are the server's business; left out: {', '.join(left_out)}")
-    question.judge(answer, settings)
+    say(question.judge(answer, target))
 
 
 def _with_empty_bodies(app: WSGI) -> WSGI:

@@ -14,13 +14,14 @@ from poorhttp.dispatch.constants import HTTP_PRECONDITION_FAILED
 from poorhttp.dispatch.headers import Headers, checked_value
 from poorhttp.dispatch.reasons import status_line
 
+TYPE_CHECKING = False
+
 # Not loaded under another server: a process that has the engine is taken for poorhttp's (poorhttp/status/pidfile.py).
-if sys.modules.get("poorhttp._engine"):
+if not TYPE_CHECKING and sys.modules.get("poorhttp._engine"):
     from poorhttp._engine import HeldBody
 else:
-    from poorhttp.dispatch.held_body import HeldBody  # type: ignore[assignment]
+    from poorhttp.dispatch.held_body import HeldBody
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
@@ -55,6 +56,8 @@ class Answer(HeldBody):
     environ: WSGIEnvironment
     method: str
     uri: str
+    status: int
+    content_type: str
     sent_head: object  # what was sent as the head before the application was done, to be compared
     _start: StartResponse
     _send: Callable[[bytes], object] | None  # the server's write(), once the head has been sent

@@ -36,10 +36,10 @@ class Field:
     def __init__(
         self, name: str, text: str = "", *, filename: str | None = None, file: IO[bytes] | None = None, type: str = ""
     ) -> None:
-        self.name = name
-        self.filename = filename
-        self.file = file
-        self.type = type
+        self.name: str = name
+        self.filename: str | None = filename
+        self.file: IO[bytes] | None = file
+        self.type: str = type
         self._text = text
 
     def save(self, path: str | PathLike[str]) -> None:

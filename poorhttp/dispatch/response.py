@@ -36,5 +36,5 @@ class Response:
             raise TypeError(f"the content_type of http.Response is {shown(content_type)}: expected str, as 'text/css'")
         self.body = body
         self.status = status
-        self.content_type = None if content_type is None else checked_value(content_type)
+        self.content_type: str | None = None if content_type is None else checked_value(content_type)
         self.headers = headers

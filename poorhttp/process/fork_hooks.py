@@ -28,6 +28,12 @@ close_in_children: list[Callable[[], None]] = []
 forking_own: dict[int, int] = {}
 """The threads that are forking a child of the server's own, with the number of their process."""
 
+at_next_fork: list[Callable[[], None]] = []
+"""Functions that are called once, in this process, when it has forked next: hooks of the application have run then."""
+
+counted_forks: dict[int, int] = {}
+"""How often these threads, by their identifiers, have forked."""
+
 _newborn: list[int] = []
 """In a child of the server's own, until `hold_signals`: its process number."""
 
@@ -50,6 +56,8 @@ def _before_fork() -> None:
     """Tell the engine, and hold signals back: a child that got one too early would write it into the pipe that it
     shares with its parent.
     """
+    if thread.get_ident() in counted_forks:
+        counted_forks[thread.get_ident()] += 1
     for engine in engines:
         engine.note_fork()
     if (engines or close_in_children) and not is_starting():
@@ -59,6 +67,12 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_parent() -> None:
+    _restore_mask()
+    while at_next_fork:
+        at_next_fork.pop(0)()
+
+
+def _restore_mask() -> None:
     mask = _masks.get(thread.get_ident())
     if mask is not None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -66,6 +80,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
+    at_next_fork.clear()
     try:
         if thread.get_ident() in forking_own:
             parent = forking_own[thread.get_ident()]
@@ -86,7 +101,7 @@ def _after_fork_in_child() -> None:
         engines.clear()
         close_in_children.clear()
     finally:
-        _after_fork_in_parent()
+        _restore_mask()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -115,7 +115,7 @@ class _Server:
         if self._settings.debug:
             import poorhttp.dev.page.guard  # noqa: F401  # before modules of the application's are found
         try:
-            self._get_app, self._title = loading.factory(self._settings, app, self._error_log)
+            self._get_app, self._title = loading.factory(self._settings, app, self._error_log, self._clean_up)
         finally:
             self._boot.check()  # a stop goes before whatever the application made of it
         self.is_loaded = True

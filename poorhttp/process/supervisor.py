@@ -65,7 +65,9 @@ def supervise(
     No worker is left then.
     """
     error_log.follow(access_log, config.accesslog)
-    birth.prepare()
+    is_immortal = birth.prepare(config)
+    if scoreboard is not None:
+        scoreboard.tell(immortal=is_immortal)
     manager = manager or Manager()
     reloads = SupervisedReload(make_reload, error_log, manager, scoreboard, is_rolling=handover is not None)
     supervisor = Supervisor(load, listeners, config, error_log, access_log, reloads, manager, scoreboard, ready)

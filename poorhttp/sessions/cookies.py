@@ -46,7 +46,7 @@ class Cookie:
         self._plain_name, self._secure_name = name, f"__Host-{name}"
         self._secure = secure
         self._same_site = same_site
-        self.is_persistent = is_persistent
+        self.is_persistent: bool = is_persistent
 
     @property
     def is_by_rule(self) -> bool:

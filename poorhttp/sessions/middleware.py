@@ -63,8 +63,8 @@ class Sessions:
         added. secure: None for Secure except by plain http from this machine to localhost. persistent: whether
         browsers keep the cookie when they are closed. limits: those of `Policy`. Raises SessionError.
         """
-        self.policy = _policy(limits)
-        self.cookie = Cookie(cookie, secure, same_site, persistent)
+        self.policy: Policy = _policy(limits)
+        self.cookie: Cookie = Cookie(cookie, secure, same_site, persistent)
         self.store: Store | None = None
         self._keeper: Keeper
         self._notes: list[str] = []

@@ -33,15 +33,15 @@ class Policy:
         rotation_grace: float = 0,
     ) -> None:
         """Raises SessionError."""
-        self.idle = _number("idle", idle)
-        self.absolute = _number("absolute", absolute)
-        self.max_bytes = int(_number("max_bytes", max_bytes))
-        self.lock_timeout = _number("lock_timeout", lock_timeout)
-        self.rotation_grace = _number("rotation_grace", rotation_grace, low=0)
-        self.refresh = self.idle / 20
+        self.idle: float = _number("idle", idle)
+        self.absolute: float = _number("absolute", absolute)
+        self.max_bytes: int = int(_number("max_bytes", max_bytes))
+        self.lock_timeout: float = _number("lock_timeout", lock_timeout)
+        self.rotation_grace: float = _number("rotation_grace", rotation_grace, low=0)
+        self.refresh: float = self.idle / 20
         if concurrency not in CONCURRENCY:
             raise SessionError(f"concurrency is {concurrency!r}; expected one of {', '.join(CONCURRENCY)}")
-        self.concurrency = concurrency
+        self.concurrency: str = concurrency
 
 
 def _number(name: str, value: object, low: float = 0.001) -> float:

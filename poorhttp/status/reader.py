@@ -43,8 +43,9 @@ def read_server(pid: int) -> Facts | None:
     """The status of the server with this main process; None where it has no scoreboard (yet). Raises PermissionError.
 
     `version`, `shape`, `is_supervised`, `application`, `pid`, `started` (s since the epoch), `seconds`; `last_reload`
-    (`result`, `time`, `why`) or None; `processes`, those that serve (see `_row`); and the sums over all processes,
-    those that have ended included.
+    (`result`, `time`, `why`) or None; `immortal`: whether the objects of the application are, or None without a
+    supervisor; `processes`, those that serve (see `_row`); and the sums over all processes, those that have ended
+    included.
     """
     return _asked(pid, read_scoreboard)
 
@@ -110,6 +111,7 @@ def read_scoreboard(descriptor: int, teller: int = 0) -> Facts | None:
         "started": _number(facts.get("started", "")),
         "seconds": max(now - _number(facts.get("started", "")), 0),
         "last_reload": _last_reload(facts) or None,
+        "immortal": facts.get("immortal"),
     }
     for name in ("requests", "refused", "cut", "accepted", "dropped"):
         told[name] = past[name] + sum(row[name] for row in counted)

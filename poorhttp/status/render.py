@@ -26,13 +26,7 @@ _LINE = "{:>8}  {:<8}  {:>10}  {:>10}  {:>8}  {:>9}  {:>6}  {:>7}"
 
 def text(told: Facts, rates: dict[int, float] | None = None, width: int = 0) -> list[str]:
     """Lines for a person. rates: requests per second of each process. width: of the terminal in characters; 0: any."""
-    answers = ", ".join(f"{count} {name}" for name, count in told["answers"].items() if count)
-    refused = f", {told['refused']} of them refused" if told["refused"] else ""
-    total = f", {sum(rates.values()):.1f}/s" if rates else ""
-    lines = [f"requests: {told['requests']}{total}; answers: {answers or 'none'}{refused}"]
-    lines.append(f"connections: {told['connections']} open, {told['accepted']} accepted")
-    lines.append(f"threads: {told['busy']} of {told['threads']} busy")
-    lines.append(f"last reload: {_reload(told['last_reload'])}")
+    lines = _summary(told, f", {sum(rates.values()):.1f}/s" if rates else "")
     lines.append(_LINE.format("pid", "state", "for", "requests", "req/s", "busy", "conn", "MiB"))
     for row in told["processes"]:
         pid, state, seconds, requests, *more = _cells(row)
@@ -41,6 +35,21 @@ def text(told: Facts, rates: dict[int, float] | None = None, width: int = 0) -> 
         lines.append(_LINE.format(*cells))
         lines += [f"{call['seconds']:>18.1f} s  {call['method']} {call['path']}" for call in row["calls"]]
     return [line[:width] if width else line for line in lines]
+
+
+def _summary(told: Facts, rate: str = "") -> list[str]:
+    """Lines about the server as a whole."""
+    answers = ", ".join(f"{count} {name}" for name, count in told["answers"].items() if count)
+    refused = f", {told['refused']} of them refused" if told["refused"] else ""
+    lines = [
+        f"requests: {told['requests']}{rate}; answers: {answers or 'none'}{refused}",
+        f"connections: {told['connections']} open, {told['accepted']} accepted",
+        f"threads: {told['busy']} of {told['threads']} busy",
+        f"last reload: {_reload(told['last_reload'])}",
+    ]
+    if told["immortal"]:
+        lines.append(f"application immortal: {told['immortal']}")
+    return lines
 
 
 def duration(seconds: float) -> str:
@@ -78,7 +87,7 @@ def html(told: Facts) -> str:
             rows.append(f'<tr><td colspan="7"><code>{line}</code></td></tr>')
     facts = [
         f"running for {duration(told['seconds'])}: pid {told['pid']}, {told['application']}",
-        *text(told)[:4],
+        *_summary(told),
     ]
     listed = "".join(f"<li>{escape(line)}</li>\n" for line in facts)
     title = escape(f"poorhttp {told['version']}")

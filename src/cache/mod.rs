@@ -157,10 +157,10 @@ mod tests {
                     0..4 => assert!(tried.set(&key, &value, expires, When::Always)),
                     4 => assert_eq!(tried.set(&key, &value, expires, When::Missing), !is_there),
                     5 => {
-                        let begin = vec![1; tried.chance(2)];
-                        let begins =
-                            tried.get(&key).is_some_and(|(kind, old)| kind == BYTES && old.starts_with(&begin));
-                        assert_eq!(tried.set(&key, &value, expires, When::Begins(&begin)), begins);
+                        let prefix = vec![1; tried.chance(2)];
+                        let starts =
+                            tried.get(&key).is_some_and(|(kind, old)| kind == BYTES && old.starts_with(&prefix));
+                        assert_eq!(tried.set(&key, &value, expires, When::StartsWith(&prefix)), starts);
                     }
                     6 => {
                         assert_eq!(tried.on(|shard| shard.delete(name(&key), now)), Ok(is_there));

@@ -8,6 +8,8 @@
 
 use std::hint::black_box;
 
+use crate::words::{WORD, word_of};
+
 /// Bytes of the head.
 pub const HEAD: usize = 32;
 /// Each record begins at a multiple of this, and takes one.
@@ -58,12 +60,7 @@ pub struct Record {
 impl Record {
     /// Read the head of the live record at `at`.
     pub fn read(memory: &[u8], at: usize) -> Result<Self, Damaged> {
-        let bytes = copy_of::<HEAD>(memory, at)?;
-        let &[next, room, tag, [key, key_high, kind, flags], value, sum, expires, expires_high] =
-            bytes.as_chunks::<4>().0
-        else {
-            return Err(Damaged);
-        };
+        let [next, room, tag, [key, key_high, kind, flags], value, sum, expires, expires_high] = words(memory, at)?;
         let size = |bytes| usize::try_from(u32::from_ne_bytes(bytes)).map_err(|_| Damaged);
         let tag = u32::from_ne_bytes(tag);
         let expires = u64::from(u32::from_ne_bytes(expires)) | u64::from(u32::from_ne_bytes(expires_high)) << 32;
@@ -80,7 +77,7 @@ impl Record {
             expires,
         };
         let is_whole = room_for(record.key, record.value) <= record.room && record.room <= memory.len() - at;
-        let is_placed = at.is_multiple_of(UNIT) && record.room.is_multiple_of(UNIT);
+        let is_placed = at % UNIT == 0 && record.room % UNIT == 0;
         if is_whole && is_placed && flags & LIVE != 0 { Ok(record) } else { Err(Damaged) }
     }
 
@@ -127,10 +124,18 @@ pub fn room_for(key: usize, value: usize) -> usize {
 
 /// Room and flags of the record at `at`, which may be dead, and may be shorter than a head then.
 pub fn block(memory: &[u8], at: usize) -> Result<(usize, u8), Damaged> {
-    let bytes = copy_of::<UNIT>(memory, at)?;
-    let &[_, room, _, [_, _, _, flags]] = bytes.as_chunks::<4>().0 else { return Err(Damaged) };
+    let [_, room, _, [_, _, _, flags]] = words(memory, at)?;
     let room = usize::try_from(u32::from_ne_bytes(room)).map_err(|_| Damaged)?;
-    if room == 0 || !room.is_multiple_of(UNIT) { Err(Damaged) } else { Ok((room, flags)) }
+    if room == 0 || room % UNIT != 0 { Err(Damaged) } else { Ok((room, flags)) }
+}
+
+/// A copy of so many words of four bytes that lie at `at`.
+fn words<const N: usize>(memory: &[u8], at: usize) -> Result<[[u8; 4]; N], Damaged> {
+    let mut words = [[0; 4]; N];
+    let bytes = memory.get(at..).and_then(|rest| rest.get(..size_of_val(&words))).ok_or(Damaged)?;
+    words.as_flattened_mut().copy_from_slice(bytes);
+    // The compiler, which takes the memory for unchanged, must not read it again where the copy is used.
+    Ok(black_box(words))
 }
 
 /// Let a dead record fill this room, which may be shorter than a head.
@@ -147,13 +152,7 @@ pub fn put(memory: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), Damaged> {
 
 /// The number of 32 bits at `at`.
 pub fn number(memory: &[u8], at: usize) -> Result<u32, Damaged> {
-    copy_of(memory, at).map(u32::from_ne_bytes)
-}
-
-/// A copy of the bytes at `at`.
-fn copy_of<const N: usize>(memory: &[u8], at: usize) -> Result<[u8; N], Damaged> {
-    // The compiler, which takes the memory for unchanged, must not read it again where the copy is used.
-    memory.get(at..).and_then(<[u8]>::first_chunk).map(|bytes| black_box(*bytes)).ok_or(Damaged)
+    words(memory, at).map(|[word]| u32::from_ne_bytes(word))
 }
 
 /// What the sum of a value is mixed with.
@@ -167,19 +166,14 @@ pub fn sum_of(kind: u8, value: &[u8]) -> u32 {
     let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(FACTOR).rotate_left(29);
     // Four sums side by side, since a processor multiplies several numbers at a time.
     let mut sums = [1, 2, 3, 4];
-    let (blocks, rest) = value.as_chunks::<32>();
-    for block in blocks {
-        for (sum, word) in sums.iter_mut().zip(block.as_chunks().0) {
-            *sum = mix(*sum, u64::from_ne_bytes(*word));
+    let mut blocks = value.chunks_exact(4 * WORD);
+    for block in &mut blocks {
+        for (sum, word) in sums.iter_mut().zip(block.chunks_exact(WORD)) {
+            *sum = mix(*sum, word_of(word));
         }
     }
-    let (words, rest) = rest.as_chunks();
-    let mut last = [0; 8];
-    for (to, from) in last.iter_mut().zip(rest) {
-        *to = *from;
-    }
-    let words = words.iter().map(|word| u64::from_ne_bytes(*word));
-    let ends = [u64::from_ne_bytes(last), value.len() as u64, u64::from(kind)];
+    let words = blocks.remainder().chunks(WORD).map(word_of);
+    let ends = [value.len() as u64, u64::from(kind)];
     let [a, b, c, d, ..] = sums.into_iter().chain(words).chain(ends).fold(0, mix).to_be_bytes();
     u32::from_be_bytes([a, b, c, d])
 }

@@ -50,16 +50,17 @@ pub enum When<'a> {
     Always,
     /// If there is none.
     Missing,
-    /// If there is one of bytes, which begins with these.
-    Begins(&'a [u8]),
+    /// If there is one of bytes that starts with these.
+    StartsWith(&'a [u8]),
 }
 
 /// What came of a request to count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counted {
     /// The number now.
     To(i64),
     /// There is no value.
+    #[default]
     Missing,
     /// The value is of another kind.
     NoInteger,
@@ -134,7 +135,7 @@ impl<'a> Shard<'a> {
         let live = found.filter(|(_, record)| !record.is_over(now));
         let may = match (when, live) {
             (When::Always, _) | (When::Missing, None) => true,
-            (When::Begins(start), Some((_, record))) => self.begins(&record, start)?,
+            (When::StartsWith(prefix), Some((_, old))) => self.starts_with(&old, prefix)?,
             _ => false,
         };
         if may {
@@ -191,11 +192,11 @@ impl<'a> Shard<'a> {
         Ok([counter(HITS), counter(MISSES), sizes.0, sizes.1, counter(EVICTIONS), sizes.2])
     }
 
-    /// Whether a value is bytes that begin with these.
-    fn begins(&self, record: &Record, start: &[u8]) -> Result<bool, Damaged> {
+    /// Whether a value is bytes that start with these.
+    fn starts_with(&self, record: &Record, prefix: &[u8]) -> Result<bool, Damaged> {
         let value = record.value(self.memory)?;
-        let begins = record.kind == BYTES && value.starts_with(start);
-        if sum_of(record.kind, value) == record.sum { Ok(begins) } else { Err(Damaged) }
+        let is_so = record.kind == BYTES && value.starts_with(prefix);
+        if sum_of(record.kind, value) == record.sum { Ok(is_so) } else { Err(Damaged) }
     }
 
     /// The number that a value is, if it is one.

@@ -72,9 +72,9 @@ pub fn is_value(bytes: &[u8]) -> bool {
     let Some(last) = bytes.last_chunk::<8>() else {
         return bytes.iter().all(|&byte| is_value_byte(byte));
     };
-    let (words, _) = bytes.as_chunks::<8>();
+    let words = bytes.chunks_exact(8).filter_map(<[u8]>::first_chunk);
     // The last eight overlap the word before them, unless the length is a multiple of eight.
-    let suspicious = words.iter().chain([last]).fold(0, |found, word| found | controls(u64::from_ne_bytes(*word)));
+    let suspicious = words.chain([last]).fold(0, |found, word| found | controls(u64::from_ne_bytes(*word)));
     suspicious == 0 || bytes.iter().all(|&byte| is_value_byte(byte))
 }
 

@@ -53,11 +53,16 @@ impl Freed {
             return;
         }
         self.0.store(0, Ordering::Relaxed);
-        #[cfg(target_env = "gnu")]
-        // SAFETY: it gives back pages without allocated blocks alone, under the locks of the allocator.
-        unsafe {
-            libc::malloc_trim(0);
-        }
+        trim();
+    }
+}
+
+/// Give the pages back in which nothing is allocated any more.
+pub fn trim() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it gives back pages without allocated blocks alone, under the locks of the allocator.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

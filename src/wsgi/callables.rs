@@ -33,10 +33,10 @@ impl Exchange {
         exc_info: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let exc_info = exc_info.filter(|exc_info| !exc_info.is_none());
-        if let Some(exc_info) = exc_info
-            && slf.try_borrow()?.must_raise()
-        {
-            return Err(PyErr::from_value(exc_info.get_item(1)?));
+        if let Some(exc_info) = exc_info {
+            if slf.try_borrow()?.must_raise() {
+                return Err(PyErr::from_value(exc_info.get_item(1)?));
+            }
         }
         let mut exchange = slf.try_borrow_mut()?;
         exchange.begin(status, headers, exc_info.is_some())?;

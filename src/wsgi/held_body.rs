@@ -62,7 +62,7 @@ impl HeldBody {
         }
         held.bytes.get_or_insert_with(|| Vec::with_capacity(USUAL.max(bytes.len()))).extend_from_slice(bytes);
         held.is_raw |= is_raw;
-        held.room -= bytes.len().cast_signed();
+        held.room = held.room.saturating_sub_unsigned(bytes.len());
         let is_full = held.room < 0;
         drop(held);
         if is_full {

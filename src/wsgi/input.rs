@@ -131,8 +131,8 @@ impl MemoryInput {
         let py = buffer.py();
         // Its items may be larger than bytes.
         let view = PyMemoryView::from(buffer)?.call_method1("cast", ("B",))?;
-        let bytes = self.rest(Some(view.len()?.cast_signed()))?;
-        view.set_item(PySlice::new(py, 0, bytes.len().cast_signed(), 1), PyBytes::new(py, bytes))?;
+        let bytes = self.rest(Some(view.len()?.try_into()?))?;
+        view.set_item(PySlice::new(py, 0, bytes.len().try_into()?, 1), PyBytes::new(py, bytes))?;
         self.pass(bytes.len());
         Ok(bytes.len())
     }

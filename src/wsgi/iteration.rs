@@ -47,14 +47,14 @@ pub fn take_body<'py, S>(
         take_whole(exchange, &block, transport)?;
         return Ok((Progress::Finished, None));
     }
-    if let Ok(wrapper) = returned.cast_exact::<FileWrapper>()
-        && let Some(progress) = take_file(exchange, || wrapper.try_borrow()?.range(wrapper.py(), classes), transport)?
-    {
-        return Ok((progress, None));
-    }
-    if let Ok(body) = returned.cast_exact::<FileBody>()
-        && let Some(progress) = take_file(exchange, || Ok(body.try_borrow_mut()?.take_range()), transport)?
-    {
+    let taken = if let Ok(wrapper) = returned.cast_exact::<FileWrapper>() {
+        take_file(exchange, || wrapper.try_borrow()?.range(wrapper.py(), classes), transport)?
+    } else if let Ok(body) = returned.cast_exact::<FileBody>() {
+        take_file(exchange, || Ok(body.try_borrow_mut()?.take_range()), transport)?
+    } else {
+        None
+    };
+    if let Some(progress) = taken {
         return Ok((progress, None));
     }
     // An empty one is an iterable that gives nothing, as `[]` is.

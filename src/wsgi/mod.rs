@@ -29,7 +29,7 @@ mod iteration;
 mod last_environ;
 mod late_call;
 pub mod open_file;
-mod reuse;
+pub mod reuse;
 pub mod sendfile_header;
 pub mod serving_thread;
 pub mod signal_handler;

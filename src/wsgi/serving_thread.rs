@@ -4,6 +4,7 @@
 //! A request pays next to nothing for this: the thread stores one address. The watchdog's thread reads that address
 //! while a call goes on. It holds the interpreter then, without which the serving thread changes nothing.
 
+use std::ffi::c_long;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, Ordering};
 
 use pyo3::exceptions::PyBaseException;
@@ -71,9 +72,12 @@ impl ServingThread {
     }
 
     fn set_async_exception(&self, exception: *mut PyObject) {
+        // Python takes an unsigned number here, and pyo3 a signed one: above 2^31 it wraps on machines of 32 bits.
+        #[allow(clippy::cast_possible_truncation)]
+        let identifier = self.identifier() as c_long;
         // SAFETY: the caller is attached to the interpreter; the function takes its own reference, and a thread that is
         // gone makes it do nothing.
-        unsafe { PyThreadState_SetAsyncExc(self.identifier(), exception) };
+        unsafe { PyThreadState_SetAsyncExc(identifier, exception) };
     }
 }
 

@@ -47,15 +47,12 @@ fn percent_decoded(path: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(path.len());
     let mut rest = path;
     while let [byte, after @ ..] = rest {
-        if let (b'%', [high, low, after @ ..]) = (byte, after)
-            && let (Some(high), Some(low)) = (digit(*high), digit(*low))
-        {
-            decoded.push(high << 4 | low);
-            rest = after;
-        } else {
-            decoded.push(*byte);
-            rest = after;
-        }
+        let escaped = match (byte, after) {
+            (b'%', [high, low, ..]) => digit(*high).zip(digit(*low)).map(|(high, low)| high << 4 | low),
+            _ => None,
+        };
+        decoded.push(escaped.unwrap_or(*byte));
+        rest = if escaped.is_some() { after.get(2..).unwrap_or_default() } else { after };
     }
     decoded
 }

@@ -167,7 +167,9 @@ def test_safe_text_stays_safe(backend: SharedCache) -> None:
 
 
 def test_what_json_would_alter_needs_pickle(path: str, backend: SharedCache) -> None:
-    with pytest.raises(TypeError, match=r"of type tuple: .* open the cache with pickle=True"):
+    with pytest.raises(
+        TypeError, match=r'of type tuple: .* open the cache with "OPTIONS": \{"pickle": True\} in CACHES'
+    ):
         backend.set("key", (1, 2))
     pickling = made(path, OPTIONS={"pickle": True})
     pickling.set("key", (1, {2}, math.nan))

@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 from pathlib import Path
@@ -84,7 +85,11 @@ def changed(path: str, offset: int, content: bytes) -> None:
     ("offset", "content", "told"),
     [
         (16, struct.pack("=Q", 1), "made by another release"),
-        (file.HEAD.size - 32, b"x" * 32, "before this machine was started, or in another container"),
+        (
+            file.HEAD.size - file.MACHINE,
+            b"x" * file.MACHINE,
+            "before this machine was started, or in another container",
+        ),
     ],
 )
 def test_a_file_that_does_not_fit_is_replaced(path: str, offset: int, content: bytes, told: str) -> None:
@@ -148,7 +153,7 @@ def test_what_is_no_file_is_refused(path: str) -> None:
     os.mkfifo(path)
     with pytest.raises(OSError, match="is no regular file"):
         Cache(path, SIZE)
-    with pytest.raises(OSError, match="Is a directory"):
+    with pytest.raises(OSError, match=r"is a directory; .*: name a file in it"):
         Cache(os.path.dirname(path), SIZE)
     with pytest.raises(OSError, match="is to be in a directory that is not there"):
         Cache(f"{path}.none/cache", SIZE)
@@ -196,6 +201,27 @@ def test_what_cannot_be_opened_leaves_nothing(path: str) -> None:
             Cache(path, SIZE, patience=patience)
     assert not os.listdir(os.path.dirname(path)) and os.listdir("/proc/self/fd") == before
     assert Cache(path, SIZE, patience=0).get("key") is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_is_told_whose_file_it_is() -> None:
+    place = Path(tempfile.mkdtemp())
+    try:
+        place.chmod(0o711)
+        Cache(place / "cache", SIZE)
+        (place / "closed").mkdir(mode=0o700)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(
+                OSError, match=r"belongs to the user 0, and this process runs as 65534.*run this as the"
+            ):
+                Cache(place / "cache", SIZE)
+            with pytest.raises(PermissionError):
+                Cache(place / "closed" / "cache", SIZE)
+        finally:
+            os.seteuid(0)
+    finally:
+        shutil.rmtree(place)
 
 
 def test_locks_that_are_damaged_are_noticed(path: str) -> None:

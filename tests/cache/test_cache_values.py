@@ -60,11 +60,11 @@ class BesideADict(RuleBasedStateMachine):
         assert self.cache.add(key, value) is (self.known(key) not in self.model)
         self.model.setdefault(self.known(key), value)
 
-    @rule(key=keys, value=st.binary(max_size=300), begin=st.binary(max_size=2))
-    def replace(self, key: str | bytes, value: bytes, begin: bytes) -> None:
+    @rule(key=keys, value=st.binary(max_size=300), prefix=st.binary(max_size=2))
+    def replace(self, key: str | bytes, value: bytes, prefix: bytes) -> None:
         old = self.model.get(self.known(key))
-        is_put = type(old) is bytes and old.startswith(begin)
-        assert self.cache.replace(key, begin, value) is is_put
+        is_put = type(old) is bytes and old.startswith(prefix)
+        assert self.cache.replace(key, prefix, value) is is_put
         if is_put:
             self.model[self.known(key)] = value
 

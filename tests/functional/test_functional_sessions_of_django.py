@@ -16,7 +16,7 @@ from bench.client import Missing, Unable  # noqa: E402
 from bench.sessions_django import Amount, Case  # noqa: E402
 from bench.sessions_django_report import COLUMNS  # noqa: E402
 
-TINY = Amount(40, 0.5, 5)
+TINY = Amount(40, 40, 0.5, 5)
 NOT_OF_A_ROW = {"share", "~rate", "~cpu"}  # but of several
 
 pytestmark = pytest.mark.usefixtures("tally")

@@ -36,6 +36,15 @@ MAY_MOUNT = shutil.which("unshare") and not subprocess.call(["unshare", "--mount
 mounts = pytest.mark.skipif(not MAY_MOUNT, reason="needs `unshare --mount`, which is root's")
 
 
+NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+"""Runs what follows as the first process of a namespace, as in a container."""
+
+MAY_CONTAIN = shutil.which("unshare") and not subprocess.call([*NAMESPACE, "true"], stderr=subprocess.DEVNULL)
+contains = pytest.mark.skipif(
+    not MAY_CONTAIN, reason=f"needs {' '.join(NAMESPACE)}, which is root's or not allowed here"
+)
+
+
 def without(*commands: str) -> tuple[str, ...]:
     """Run what follows in mounts of its own, after these commands."""
     return ("unshare", "--mount", "sh", "-c", " && ".join((*commands, 'cd "$PWD"', 'exec "$@"')), "sh")

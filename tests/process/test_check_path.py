@@ -316,7 +316,7 @@ def test_the_environ_is_that_of_a_client(tmp_path: Path, arguments: tuple[str, .
         return []
 
     settings = reading.read(parse_flags(["app.py", *arguments], str(tmp_path)), {}, str(tmp_path))
-    question.judge(question.ask(application, settings), settings)
+    question.judge(question.ask(application, settings, settings.check_path), settings.check_path)
     names = ("wsgi.url_scheme", "HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "PATH_INFO")
     assert tuple(seen[0][name] for name in names) == expected
 

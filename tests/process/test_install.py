@@ -1,6 +1,7 @@
 """What is built from this tree installs elsewhere: a source distribution and, from that, a wheel.
 
-Contract: the wheel needs no compiler, no index and no other package, and serves the tour of examples/ in a fresh environment;
+Contract: the wheel needs no compiler, no index and no other package, and serves the tour of examples/ in a fresh environment,
+where `man poorhttp` works;
 where there is no Rust compiler, what the source distribution says names it.
 
 The engine was compiled when this tree was installed, and is not compiled again: the source distribution must have all
@@ -12,6 +13,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -19,6 +21,8 @@ from pathlib import Path
 
 import pytest
 from starter import ROOT
+
+from share.files import FILES
 
 LIMIT = 17 << 18
 """Bytes that the installed package may have, bytecode included: 4.25 MiB. `bench memory` asks for 3."""
@@ -96,6 +100,10 @@ def test_a_wheel_serves_the_examples_in_a_fresh_environment(source: Path, unpack
     succeed(PIP, "--python", programs / "python", "install", "--no-index", wheel)
     (package,) = (tmp_path / "venv").glob("lib/python*/site-packages/poorhttp")
     assert sum(file.stat().st_size for file in package.rglob("*") if file.is_file()) <= LIMIT
+    assert files(tmp_path / "venv/share") == sorted(name.removeprefix("share/") for name in FILES)
+    if shutil.which("man"):  # which looks beside each directory of PATH, as in an activated environment
+        told = succeed("man", "--where", "poorhttp", PATH=f"{programs}:{os.environ['PATH']}", MANPATH="")
+        assert Path(told.strip()) == tmp_path / "venv/share/man/man1/poorhttp.1"
     command = [programs / "poorhttp", "-c", unpacked / "poorhttp.ini", "--port=0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=OUTSIDE) as server:
         try:

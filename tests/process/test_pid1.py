@@ -1,19 +1,15 @@
 """The first process of a container: orphans are reaped, signals reach the server, and its exit code is passed on."""
 
-import shutil
 import signal
 import socket
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
-from starter import SHAPES, Server, Start, lives, wait_for
+from starter import NAMESPACE, SHAPES, Server, Start, contains, lives, wait_for
 
-NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
-MAY = shutil.which("unshare") and not subprocess.call([*NAMESPACE, "true"], stderr=subprocess.DEVNULL)
-pytestmark = pytest.mark.skipif(not MAY, reason=f"needs {' '.join(NAMESPACE)}, which is root's or not allowed here")
+pytestmark = contains
 
 SOURCE = """
 import os

@@ -68,6 +68,14 @@ def test_ratio_compares_within_a_round_and_takes_the_smallest_of_the_others() ->
     assert report.ratio(results, ("w", "mine"), [("w", "a"), ("w", "b")], "cpu") == pytest.approx(2)
 
 
+def test_the_best_other_is_the_smallest_or_the_largest_of_those_that_count() -> None:
+    others = (("w", "a"), ("w", "b"), ("w", "dead"), ("w", "absent"))
+    results = {("w", "a"): rounds("cpu", 5, 1, 5), ("w", "b"): rounds("cpu", 4, 4, 9), ("w", "dead"): Result([], ["x"])}
+    target = Target("text", ("w", "mine"), "cpu", "<=", 1, over=others, leaves_out_failed=True)
+    assert report.best(target, results) == "b" and report.best(replace(target, sense=">="), results) == "a"
+    assert report.best(replace(target, over=()), results) == report.best(target, {}) == ""
+
+
 def test_spread_is_none_for_a_single_round() -> None:
     assert report.spread(rounds("rate", 5), "rate") is None
     assert report.spread(rounds("rate", 90, 100, 110), "rate") == pytest.approx(0.2)
@@ -98,6 +106,31 @@ def test_one_failed_round_is_a_failure_and_no_number() -> None:
     line = report.result_table(results, "w", {"CPU": "cpu", "x bare": "/cpu"}).splitlines()[2]
     assert "**FAILED** in 1 of 2 rounds: answered 1 of 16 requests" in line
     assert not any(cell.strip() == "0" for cell in line.split("|"))
+
+
+def test_targets_of_rows_that_a_run_does_not_have_are_counted() -> None:
+    targets = [Target("one", ("w", "s"), "p99", "<=", 10), Target("other", ("x", "s"), "p99", "<=", 10),
+               Target("ratio", ("w", "s"), "p99", "<=", 1, over=(("w", "bare"),))]  # fmt: skip
+    text = report.target_table(targets, {("w", "s"): rounds("p99", 5)})
+    assert "| one " in text and "| ratio " in text and "not run" in text and "other" not in text
+    assert text.endswith("\n\nThis run does not have the rows of 1 of the 3 targets.")
+    assert report.target_table(targets, {}) == "This run does not have the rows of 3 of the 3 targets."
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["/nowhere/python"], "not installed"),
+        ([sys.executable, "-c", "from importlib.metadata import version; version('no-such-package')"], "not installed"),
+        ([sys.executable, "-c", "import no_such_module"], "not installed"),
+        ([sys.executable, "-c", "1 / 0"], "unknown (ZeroDivisionError: division by zero)"),
+        ([sys.executable, "-c", ""], "unknown (printed nothing)"),
+        ([sys.executable, "-c", "print('1.2'); print('more'); exit(1)"], "1.2"),
+    ],
+    ids=["program", "package", "module", "fault", "nothing", "version"],
+)
+def test_a_version_is_the_first_line_or_why_there_is_none(command: list[str], told: str) -> None:
+    assert record.said(command) == told
 
 
 def test_a_target_without_its_rows_was_not_run() -> None:

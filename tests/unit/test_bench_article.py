@@ -268,7 +268,8 @@ def results(**rounds: dict[str, float]) -> dict[tuple[str, str], Result]:
 
 def test_a_table_has_the_names_of_the_article_and_its_numbers() -> None:
     (section,) = article_report.sections(results(single={}, bare={}))
-    heading, _, single, bare, failed = section.splitlines()[2:7]
+    assert "\n\n`ans t`, `req t` and `arrived` are seconds.\n\n" in section
+    heading, _, single, bare, failed = section.splitlines()[4:9]
     columns = ["ans/s", "req/s", "preq/s", "ans t", "req t"]
     assert [cell.strip() for cell in heading.split("|")[2:12]] == [*columns, *(f"2010: {name}" for name in columns)]
     assert [cell.strip() for cell in single.split("|")[1:4]] == ["Single", "5,000", "4,000"]

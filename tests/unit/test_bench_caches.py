@@ -171,7 +171,7 @@ def test_other_operations_than_the_articles_are_told() -> None:
     found = results()
     found[("djangocache", "redis")].rounds[0]["get count"] = 5
     (text,) = caches_report.sections(found)
-    assert "The article's operations were others" in text and "exactly" not in text
+    assert "The article timed other operations than this run" in text and "exactly" not in text
 
 
 def test_a_cache_without_figures_has_its_reason_and_no_number() -> None:
@@ -203,14 +203,16 @@ def test_targets_name_rows_and_columns_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("others", "expected"),
     [
-        ({}, ["met"] * 5),
-        ({"shared": result(7, 19, 20, 73_000)}, ["MISSED", "met", "MISSED", "MISSED", "MISSED"]),
+        ({"pylibmc": result(80, 90, 100)}, ["met"] * 5),
+        ({}, ["met", "not run", "met", "not run", "met"]),
+        ({"pylibmc": result(80, 90, 100), "shared": result(7, 19, 20, 73_000)},
+         ["MISSED", "met", "MISSED", "MISSED", "MISSED"]),
         ({"pylibmc": result(40, 40, 50)}, ["met", "MISSED", "met", "MISSED", "met"]),
-        ({"diskcache": Result([], ["broken"])}, ["FAILED", "met", "FAILED", "met", "met"]),
+        ({"pylibmc": result(80, 90, 100), "diskcache": Result([], ["broken"])}, ["FAILED", "met", "FAILED", "met", "met"]),
         ({"shared": Result([], [], "not there")}, ["not run"] * 5),
     ],
-    ids=["fast", "slow", "a faster client", "a failed one", "without ours"],
-)
+    ids=["fast", "without the faster client", "slow", "a faster client", "a failed one", "without ours"],
+)  # fmt: skip
 def test_targets_compare_with_the_faster_client(others: dict[str, Result], expected: list[str]) -> None:
     found = results(**others)
     targets = [target for target in caches.targets() if target.row[0] == "djangocache"]
@@ -231,6 +233,7 @@ def test_rows_are_chosen_by_scenario_and_by_cache() -> None:
 
 def test_the_advice_names_what_the_figures_name() -> None:
     text = caches_advice.advice(results())
+    assert "| 66 | \N{EN DASH} |" in " ".join(text.split()), "no process was alone"
     assert text.startswith(
         "Of the caches that processes share, poorhttp.cache costs a page least: 57 µs for 10 gets (5 µs each) and one set (7 µs)."
     )
@@ -278,6 +281,8 @@ def test_the_only_process_has_an_advice_of_its_own() -> None:
         "**A single process: Django's memory.** Where nothing else runs, a page costs 33 µs; with poorhttp.cache, "
         in text
     )
+    plain = " ".join(text.split())
+    assert "| Django's memory | no | no | 6 | 6 | 10 | 19.8 | 66 | 33 |" in plain, "together, and alone"
 
 
 def write_record(directory: Path, found: dict[tuple[str, str], Result], **more: str) -> None:
@@ -366,13 +371,14 @@ def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch
             caches_processes.work(place, 2, 10, 1)
 
 
-def test_a_backend_that_is_not_there_is_told_by_its_name() -> None:
-    for module in ("poorhttp.no_such.django", "poorhttp.no_such"):
-        cache = caches.Cache("absent", f"{module}.Cache", module=module)
-        with pytest.raises(Missing, match=rf"^{module} is not installed: install a version of poorhttp that has it"):
-            caches.together(cache, Setting(), TINY)
+def test_a_library_that_is_not_there_is_told_by_its_name() -> None:
     with pytest.raises(Missing, match=r"^no-such-package is not installed: pip install"):
         caches.together(caches.Cache("absent", "x", needs=("no-such-package",)), Setting(), TINY)
+
+
+def test_a_backend_that_is_not_there_is_a_failure_with_its_name() -> None:
+    with pytest.raises(Failure, match=r"^fill: .*poorhttp\.no_such"):
+        caches.together(caches.Cache("absent", "poorhttp.no_such.Cache"), Setting(), TINY)
 
 
 def test_a_listing_in_small_gives_the_figures_that_are_shown() -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import markup, pages, ranking, runs
+from bench import markup, pages, ranking, report, runs
 from bench.__main__ import COMMANDS as ALL
 from bench.client import Failure
 from bench.record import RECORDS
@@ -125,12 +126,39 @@ def test_without_the_yardstick_there_is_no_ratio() -> None:
     assert ranking.bars(results, "hello", ranking.COST[0]) == []
 
 
+def test_failures_are_counted_for_each_kill() -> None:
+    drawing = ranking.DRAWN["faults"]["kill"][0]
+    results = {("kill", "forking"): Result([{"failed": 600.0, "kills": 300}]),
+               ("kill", "granian"): Result([{"failed": 500.0, "kills": 5}]),
+               ("kill", "uwsgi"): Result([{"failed": 0.0, "kills": 0}]),
+               ("kill", "waitress"): Result([{}], remark="has no workers")}  # fmt: skip
+    found = [(bar.server, bar.value, bar.note) for bar in ranking.bars(results, "kill", drawing)]
+    assert found[:2] == [("forking", 2, ""), ("granian", 100, "")]
+    assert {("uwsgi", None, "not measured"), ("waitress", None, "has no workers")} == set(found[2:])
+    assert drawing.what == "requests that failed at the first try, for each kill"
+
+
 def test_a_record_without_rows_is_named_and_shows_nothing(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     write(tmp_path, "empty", [])
     html, markdown = made(tmp_path)
     assert f"- {tmp_path.name}/empty: measured nothing" in markdown and "No run has a peer." in html
     Tags(html)
+
+
+@pytest.mark.parametrize("rate", [99.5, 196_948, 1_196_948], ids=str)
+def test_the_number_behind_the_longest_bar_is_within_the_chart(tmp_path: Path, rate: float) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [{**row(server, 1, workload="kept 100"), "rounds": [{"rate": rate, "p99": 1.0, "unserved": 1}]}
+            for server in ("single", "granian")]  # fmt: skip
+    write(tmp_path, "one", rows)
+    run = replace(runs.read_all(tmp_path)[0], command="sweep")
+    chart = next(iter(ranking.rankings([run], "sweep", {})))
+    shown = f"{report.number(rate)} *"
+    found = re.search(rf'<text [^>]*x="([\d.]+)"[^>]*>{re.escape(shown)}</text>', ranking.svg(chart))
+    assert found, ranking.svg(chart)
+    letter = 0.7 * 7.5  # points: a bold digit
+    assert float(found[1]) + letter * len(shown) <= ranking.WIDTH * 72
 
 
 def test_there_may_be_no_record(tmp_path: Path) -> None:
@@ -201,6 +229,18 @@ def test_a_partial_record_replaces_nothing_and_decides_no_target(tmp_path: Path)
     html, markdown = made(tmp_path)
     assert re.search(r"single / bare loop \| <= 1.12 x +\| 1 +\| met +\| \S+/whole", re.sub(" +", " ", markdown))
     assert "1 round; partial: ended before its end" in html and "partial: ended by Ctrl-C" in html
+
+
+def test_a_missed_target_names_the_best_other_and_the_reason(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    write(tmp_path, "one", [row("bare", 1), row("single", 2), row("peregrine", 1.5), row("freastal", 1.8)])
+    _, markdown = made(tmp_path)
+    missed = markdown.partition("### Missed")[2].partition("### ")[0]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in missed.strip().splitlines()]
+    assert cells[0][-2:] == ["the best other", "why, where it is known"]
+    (line,) = (each for each in cells if "Peregrine and freastal" in each[0])
+    assert line[2] == "1.33" and line[-2] == "peregrine" and "fewer deadlines" in line[-1]
+    assert "the best other" not in markdown.partition("### Met")[2].partition("## ")[0]
 
 
 def test_each_peer_is_drawn_and_none_twice(tmp_path: Path) -> None:

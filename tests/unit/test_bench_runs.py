@@ -14,6 +14,7 @@ import sys
 import time
 import venv
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -55,7 +56,7 @@ def test_the_time_left_is_that_of_the_row_or_its_workload_or_all(clock: list[flo
             clock[0] += seconds
     lines = stream.getvalue().splitlines()
     assert lines[0] == "a row; 1 of 6" and shown.left() == 30 + 80
-    assert lines[1].startswith("a row; 2 of 6, 0 min 50 s left, until "), "each row as the first"
+    assert lines[1].startswith("a row; 2 of 6, 50 s left, until "), "each row as the first"
     assert lines[2].startswith("a row; 3 of 6, 1 min 20 s left, until "), "unknown: 20; then 10, 30, 20"
 
 
@@ -177,7 +178,8 @@ def of_start(monkeypatch: pytest.MonkeyPatch, *rows: tuple[tuple[str, str], Call
     monkeypatch.setattr(__main__, "SIGNALS", ())
     monkeypatch.setattr(record, "surroundings", lambda *_: {**FACTS, "servers": {}})
     monkeypatch.setitem(__main__.COMMANDS, "start", (lambda *_: iter(rows), lambda _: ["a section"], ()))
-    arguments = argparse.Namespace(command="start", quick=False, no_record=False, record=None, resume=None, rounds=1)
+    arguments = argparse.Namespace(command="start", quick=False, no_record=False, record=None, resume=None, rounds=1,
+                                   only=None)  # fmt: skip
     return __main__.run(arguments, launch.Setting())
 
 
@@ -224,6 +226,9 @@ def test_a_peer_that_is_not_installed_is_named(tmp_path: Path) -> None:
         with pytest.raises(Missing) as caught, launch.running(SERVERS["bjoern"], WORKLOADS["hello"], setting):
             pass
         assert str(caught.value) == f"{what} is not installed: make bench-peers"
+    of_python = replace(SERVERS["bjoern"], packages=(), version=("{python}", "--version"))  # as servers.ini may have it
+    with pytest.raises(Missing, match="the Python of the peers"):
+        launch.ensure_installed(of_python, WORKLOADS["hello"], launch.Setting(peers=str(tmp_path / "none")))
 
 
 def test_what_an_application_imports_is_named_if_it_is_not_installed(tmp_path: Path) -> None:

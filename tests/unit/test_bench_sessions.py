@@ -1,4 +1,4 @@
-"""`sessions --suite django` without its servers: rows, what ab says, what is no result, and the advice that figures give."""
+"""`sessions --suite django` and `libraries` without servers: rows, what is no result, and the advice that figures give."""
 
 import argparse
 import re
@@ -24,11 +24,11 @@ from bench import (
     load,
     pages,
     runs,
-    sessions,
     sessions_advice,
     sessions_django,
     sessions_libraries,
     stores,
+    suites,
 )
 from bench import sessions_django_report as tables
 from bench.client import Failure, Unable
@@ -45,11 +45,11 @@ def chosen(*names: str, quick: bool = False) -> list[tuple[str, str]]:
 
 
 def test_a_suite_has_a_name_of_its_own_among_commands_and_records() -> None:
-    assert sessions.key_of("own") == "sessions" and sessions.key_of("django") == "sessions-django"
+    assert suites.key_of("own") == "sessions" and suites.key_of("django") == "sessions-django"
     assert runs.command_of("python -m bench sessions --suite django --rounds 2") == "sessions-django"
     assert runs.command_of("python -m bench sessions --suite=django") == "sessions-django"
     assert runs.command_of("python -m bench sessions --suite own") == "sessions"
-    assert {sessions.key_of("django"), "sessions"} <= __main__.COMMANDS.keys() and pages.NAMES["sessions-django"]
+    assert {suites.key_of("django"), "sessions"} <= __main__.COMMANDS.keys() and pages.NAMES["sessions-django"]
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_a_suite_has_rounds_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_of_each_sort_choose_rows_and_the_page_without_session_is_always_beside() -> None:
-    assert chosen("read", "one", "16KB", "db", "file") == [
-        ("read one forking", "none 16KB"), ("read one gunicorn", "none 16KB"),
-        ("read one forking", "file 16KB"), ("read one gunicorn", "file 16KB"),
-        ("read one forking", "db 16KB"), ("read one gunicorn", "db 16KB"),
+    assert chosen("read", "one", "32KB", "db", "file") == [
+        ("read one forking", "none 32KB"), ("read one gunicorn", "none 32KB"),
+        ("read one forking", "file 32KB"), ("read one gunicorn", "file 32KB"),
+        ("read one forking", "db 32KB"), ("read one gunicorn", "db 32KB"),
     ]  # fmt: skip
     rows = chosen()
     assert len(rows) == len(set(rows)) and ("read one forking", "db-async 4KB") not in rows
@@ -93,7 +93,14 @@ def test_rows_beside_other_libraries_have_the_targets_and_all_stores() -> None:
     assert {name for row in rows for name in row} == set(sessions_libraries.NAMES)
     assert all(set(library.stores) <= set(stores.STORES) for library in sessions_libraries.LIBRARIES.values())
     with pytest.raises(Unable, match="a cookie does not hold 64KB"):
-        sessions_libraries.compared("cookie", "64KB", launch.Setting(), sessions_libraries.QUICK)
+        sessions_libraries.measure("cookie", "64KB", launch.Setting(), sessions_libraries.QUICK)
+
+
+@pytest.mark.parametrize(("ours", "others"), [(-3.0, 40.0), (40.0, 0.0), (-3.0, -2.0)])
+def test_what_the_noise_hides_is_no_figure(ours: float, others: float) -> None:
+    assert sessions_libraries.times(30.0, 40.0) == 0.75
+    with pytest.raises(Failure, match="the machine did much else meanwhile"):
+        sessions_libraries.times(ours, others)
 
 
 @pytest.fixture

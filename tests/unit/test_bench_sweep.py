@@ -158,6 +158,8 @@ def test_tables_tell_how_far_ahead_and_why_not_there() -> None:
     assert report.measured(target, results) == pytest.approx(1.1)
     assert "| weft           | failed |" in overview and "**FAILED** in 1 of 1 rounds: cannot be imported" in rows
     assert any("| meinheld " in line and "not installed" in line for line in rows.splitlines())
+    alone = {row: result for row, result in results.items() if row[1] in ("single", "granian")}
+    assert re.search(r"\| 100 +\| single +\| no peer serves ", next(sweep_report.sections(alone)))
 
 
 def test_a_server_that_is_not_installed_has_that_in_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

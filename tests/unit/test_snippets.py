@@ -26,6 +26,7 @@ FOUND = {
 SNIPPETS = {page: snippets for page, snippets in FOUND.items() if snippets}
 ELSEWHERE = {
     "cache": "cache/test_cache_docs.py",
+    "warmup": "process/test_warmup_docs.py",
     "sessions": "sessions/test_sessions_docs.py",
     "monitoring": "process/test_metrics.py",
     "tutorial": "process/test_tutorial.py",

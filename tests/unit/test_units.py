@@ -1,11 +1,13 @@
 """Notations of the units, and that what they print is what they read."""
 
+from urllib.parse import unquote_to_bytes
+
 import pytest
 
 from poorhttp.config.addresses import PORT, UNIX_PATH_LIMIT, Addresses, Host, Networks, split_port
 from poorhttp.config.paths import Application, ControlSocket, Function, Path, split_application
 from poorhttp.config.units import Bytes, Choice, Count, FieldValue, Names, Seconds, Switch
-from poorhttp.config.urls import CheckPath, EditorUrl, SendfileHeader, UrlPath, split_url
+from poorhttp.config.urls import CheckPath, CheckPaths, EditorUrl, SendfileHeader, UrlPath, split_url, unescaped
 
 
 @pytest.mark.parametrize(
@@ -100,6 +102,31 @@ def test_check_path(text):
 def test_check_path_refused(text):
     with pytest.raises(ValueError, match=r"a path such as /, or a URL such as https://www\.example\.com/"):
         CheckPath().parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", ()),
+        ("/", ("/",)),
+        ("/, /a?b=%2C", ("/", "/a?b=%2C")),
+        ("/ http://a/,https://[::1]/b", ("/", "http://a/", "https://[::1]/b")),
+    ],
+)
+def test_check_paths(text, value):
+    assert CheckPaths().parse(text) == value
+    assert CheckPaths().parse(CheckPaths().show(value)) == value
+
+
+@pytest.mark.parametrize("text", ["a", "/, b", "/ ftp://a/", "/\xe9", "http://a:b/ /"])
+def test_check_paths_refused(text):
+    with pytest.raises(ValueError, match=r"a path such as /, or a URL such as https://www\.example\.com/"):
+        CheckPaths().parse(text)
+
+
+@pytest.mark.parametrize("path", ["/", "/a%20b/%C3%A9", "/%41%", "/%4", "/%zz%e9", "/%%41", "%2f%2F", "/%+1/% 1"])
+def test_unescaped(path):
+    assert unescaped(path) == unquote_to_bytes(path)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""Threads and connections that an application began while it was loaded: its workers lack or share them.
+"""Threads and connections that an application began while it was loaded or warmed up: its workers lack or share them.
 
 Knows threads of the interpreter and the descriptors of this process. Does not know when a worker is forked.
-Contract: nothing of it is touched, but for the first bytes of files. A connection without a descriptor, and a thread of
-a library that the interpreter does not know, are not reported.
+Contract: nothing of it is touched, but for the first bytes of files. What the application ends or closes before a fork
+(`os.register_at_fork`) is not reported; neither is a connection without a descriptor, nor a thread of a library that
+the interpreter does not know.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import stat
 import sys
 
-from poorhttp.stdlib import os, socket, thread
+from poorhttp.process.fork_hooks import at_next_fork
+from poorhttp.stdlib import maker_of_greenlets, os, socket, thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,16 +26,31 @@ DESCRIPTORS = "/proc/self/fd"
 DATABASE = b"SQLite format 3\0"
 """How a file of SQLite begins (https://www.sqlite.org/fileformat.html, 1.3)."""
 
-REMEDY = "begin it in each worker (os.register_at_fork, or at its first request), or load there: --preload=no"
+EVENTS = "anon_inode:[eventpoll]"
+"""What the descriptor of an epoll instance shows in /proc."""
+
+REMEDY = (
+    "begin it in each worker (os.register_at_fork, or at its first request), close it before the fork (the same, "
+    "before=), or load there: --preload=no"
+)
 
 
 def watched(load: Callable[[], T], warn: Callable[[str], None], is_loaded: bool) -> T:
-    """Load, and warn of threads and connections that workers will lack or share. is_loaded: it was loaded before."""
+    """Load; when this process forks next, warn of the threads and connections from then that workers lack or share.
+
+    is_loaded: the application was loaded before.
+    """
     before = {"0", "1", "2"} if is_loaded else descriptors()
     loaded = load()
-    text = warning(before)
-    if text:
-        warn(text)
+    threads, opened = _threads(), _files(descriptors() - before)
+
+    def look() -> None:
+        text = warning(threads, opened)
+        if text:
+            warn(text)
+
+    if threads or opened:
+        at_next_fork.append(look)
     return loaded
 
 
@@ -46,36 +63,49 @@ def descriptors() -> set[str]:
     return {each for each in seen if os.path.lexists(f"{DESCRIPTORS}/{each}")}  # without the one of the listing
 
 
-def warning(before: set[str]) -> str:
-    """The warning before workers are forked, "" for none; before: the descriptors before the application was
-    loaded.
-    """
-    threads = ", ".join(_threads())
-    places = ", ".join(filter(None, map(_connection, sorted(map(int, descriptors() - before)))))
-    lacking = f"they lack the thread {threads}" if threads else ""
+def warning(threads: dict[int, str], opened: dict[str, str]) -> str:
+    """The warning about what is still there of these threads and files, "" for none."""
+    running = sorted(name for ident, name in _threads().items() if ident in threads)
+    still = [int(each) for each, file in _files(set(opened)).items() if file == opened[each]]
+    places = ", ".join(filter(None, map(_connection, sorted(still))))
+    lacking = f"they lack the thread {', '.join(running)}" if running else ""
     shared = f"they share {places}" if places else ""
     text = "; ".join(filter(None, (lacking, shared)))
-    return f"the workers do not get all that the application began when it was loaded: {text}; {REMEDY}" if text else ""
+    begun = "the workers do not get all that the application began when it was loaded or warmed up"
+    return f"{begun}: {text}; {REMEDY}" if text else ""
 
 
-def _threads() -> list[str]:
-    """The names of the threads that run Python code, but for this one."""
+def _threads() -> dict[int, str]:
+    """The names of the threads that run Python code, but for this one, by their identifiers."""
     names = {}
     if "threading" in sys.modules:
         from poorhttp.stdlib import threading
 
         names = {each.ident: each.name for each in threading.enumerate()}
-    others = sorted(each for each in sys._current_frames() if each != thread.get_ident())
-    return [repr(names.get(each, "without a name")) for each in others]
+    others = [each for each in sys._current_frames() if each != thread.get_ident()]
+    return {each: repr(names.get(each, "without a name")) for each in others}
+
+
+def _files(numbers: set[str]) -> dict[str, str]:
+    """What each of these descriptors shows in /proc, such as `socket:[1234]`; without those that are closed."""
+    shown = {}
+    for each in numbers:
+        try:
+            shown[each] = os.readlink(f"{DESCRIPTORS}/{each}")
+        except OSError:
+            continue
+    return shown
 
 
 def _connection(descriptor: int) -> str:
-    """Which connection or database it is, "" for another descriptor."""
+    """Which connection, database or event loop it is, "" for another descriptor."""
     try:
-        mode = os.fstat(descriptor).st_mode
+        mode, file = os.fstat(descriptor).st_mode, os.readlink(f"{DESCRIPTORS}/{descriptor}")
         if stat.S_ISREG(mode):
             is_database = os.pread(descriptor, len(DATABASE), 0) == DATABASE
-            return f"the database {os.readlink(f'{DESCRIPTORS}/{descriptor}')}" if is_database else ""
+            return f"the database {file}" if is_database else ""
+        if file == EVENTS:
+            return "" if maker_of_greenlets() else "an event loop (epoll)"  # gevent's begins anew in each worker
         return f"the connection to {_peer(descriptor)}" if stat.S_ISSOCK(mode) and _peer(descriptor) else ""
     except OSError:
         return ""

@@ -92,14 +92,14 @@ def _bind(settings: Config, is_held: Callable[[Address, str], bool], passed: lis
 
 def end(settings: Config, *tried: str) -> NoReturn:
     """Try, say so, and end at once: what the application has started, threads for instance, is thrown away with it."""
-    began = time.monotonic()
     # Out of reach of what the application prints.
     trial, telling = os.getpid(), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     try:
-        app = _try(settings, *tried)
+        end_of_calls = time.monotonic() + timing.LOADING - timing.CALLING
+        app = _try(settings, end_of_calls, *tried)
         if UNASKED not in tried:
-            dry_run_child.ask(app, settings, began + timing.LOADING - timing.CALLING - time.monotonic())
+            dry_run_child.ask(app, settings, end_of_calls - time.monotonic())
         if os.getpid() == trial:  # else it is a fork of it, which the application has made
             _tell_success(telling)
         code = 0
@@ -119,9 +119,9 @@ def _tell_success(descriptor: int) -> None:
         raise PoorhttpError(what, "it must close only what it has opened") from None
 
 
-def _try(settings: Config, running: str, *held: str) -> WSGI:
+def _try(settings: Config, end_of_calls: float, running: str, *held: str) -> WSGI:
     """Be the trial of a reload: find out whether a server with these sockets could go on as this one, and return its
-    application.
+    application, warmed up by that moment.
     """
     shape.check(settings, running)
     privileges.owner(settings.socket_owner, settings.user, settings.group)
@@ -133,4 +133,4 @@ def _try(settings: Config, running: str, *held: str) -> WSGI:
         pidfile.write(settings.pidfile)
         pidfile.remove(settings.pidfile)
     facts.say_notes(settings)
-    return dry_run_child.load(settings)
+    return dry_run_child.load(settings, end=end_of_calls)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from poorhttp.app import failures, loader, places
 from poorhttp.config.settings import IS_TRIAL
 from poorhttp.errors import LoadError, PoorhttpError, say, shown, tell
+from poorhttp.process.fork_hooks import at_next_fork
 from poorhttp.process.server import need_engine
 from poorhttp.process.start import facts, loading, log_files
 from poorhttp.stdlib import nameless, os, signal, time
@@ -72,10 +73,11 @@ def _be_child(settings: Config, child: _Child, parent: int, use: Callable[[WSGI]
             privileges.drop(settings.user, settings.group)
             log_files.check(settings)
         end_with(parent)  # behind a change of user, which makes the kernel forget it
-        app = load(settings)
-        os.write(child.telling, b"loaded %d\n" % os.getpid())
+        app = load(settings, child.tell_loaded)
         doing = CALLED
         ask(app, settings) if use is None else use(app)
+        for look in at_next_fork:
+            look()
         os.write(child.telling, b"used %d\n" % os.getpid())
         code = 0
     except PoorhttpError as error:
@@ -106,7 +108,8 @@ class _Child:
         self.last = mmap.mmap(-1, LAST)
         self._title = places.title(settings.application)
         self._patience, self._more = patience, more
-        self._patience_called = (settings.request_timeout or timing.LOADING) + timing.CALLING
+        calls = len(settings.warmup) + 1
+        self._patience_called = calls * ((settings.request_timeout or timing.LOADING) + timing.CALLING)
 
     def end(self) -> int:
         """Wait for its end: its exit code. Raises LoadError."""
@@ -126,6 +129,10 @@ class _Child:
             if time.monotonic() > end:
                 raise self._late(patience, is_loaded)
             time.sleep(0.01)
+
+    def tell_loaded(self) -> None:
+        """In the child: the application is loaded."""
+        os.write(self.telling, b"loaded %d\n" % os.getpid())
 
     def interrupt(self) -> None:
         """Let it end after an interrupt; it may be in compiled code, or take none."""
@@ -231,15 +238,43 @@ def flush() -> None:
             continue
 
 
-def load(settings: Config) -> WSGI:
-    """Load the application in a process that does not serve. Raises LoadError."""
+def load(settings: Config, tell_loaded: Callable[[], None] = lambda: None, end: float | None = None) -> WSGI:
+    """Load the application in a process that does not serve, and warm it up. Raises LoadError.
+
+    tell_loaded: called between the two. end: as of `warming.warm_up`.
+    """
     if settings.check_path:
         import poorhttp.app.question  # noqa: F401  # before modules of the application's are found
+    warm_up = _warm_up(settings, tell_loaded, end)
     loading.enter(settings)
     os.environ[IS_TRIAL] = "1"
-    app = loading.load(settings, None, facts.say_note)[0]
+    app = loading.load(settings, None, facts.say_note, warm_up)[0]
     loader.suited(settings, facts.say_note)
     return app
+
+
+def _warm_up(settings: Config, tell_loaded: Callable[[], None], end: float | None) -> Callable[[WSGI], None]:
+    """What follows the load; arguments as of `load`."""
+    if not settings.warmup:
+        return lambda app: tell_loaded()
+    from poorhttp.process.start import warming
+
+    def warn(text: str, trace: str) -> None:
+        for line in shown(trace):
+            say(line)
+        facts.say_note(text)
+
+    def warm_up(app: WSGI) -> None:
+        tell_loaded()
+        warming.warm_up(app, settings, warming.Teller(say, warn, None, fail), end)
+
+    return warm_up
+
+
+def fail(error: LoadError) -> NoReturn:
+    """Tell an error and end the child."""
+    tell(error)
+    leave(error.exit_code)
 
 
 def ask(app: WSGI, settings: Config, seconds: float = timing.LOADING) -> None:
@@ -252,10 +287,11 @@ def ask(app: WSGI, settings: Config, seconds: float = timing.LOADING) -> None:
 
     where = f"{places.title(settings.application)}: "
     limit = max(seconds, 1.0)
-    question.end_after(min(settings.request_timeout or limit, limit), settings, where, leave)
+    target = settings.check_path
+    question.end_after(min(settings.request_timeout or limit, limit), target, where, fail)
     try:
-        answer = question.ask(app, settings)
+        answer = question.ask(app, settings, target)
     except (Exception, SystemExit) as error:
-        raise question.fault(error, settings, where) from None
+        raise question.fault(error, target, where) from None
     signal.setitimer(signal.ITIMER_REAL, 0)
-    question.judge(answer, settings)
+    say(question.judge(answer, target))

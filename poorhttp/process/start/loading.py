@@ -1,4 +1,5 @@
-"""The application on its way into this process: its directory and environment, the load, what workers lack of it.
+"""The application on its way into this process: its directory and environment, the load, the warm-up, what workers lack
+of it.
 
 Knows what surrounds the load. Does not know how an application is found (`poorhttp.app.loader`).
 """
@@ -7,20 +8,21 @@ from __future__ import annotations
 
 import sys
 
-from poorhttp.errors import ConfigError, LoadError, MissingError
+from poorhttp.errors import ConfigError, LoadError, MissingError, tell
 from poorhttp.process.shape import is_supervised
 from poorhttp.stdlib import held, make_way, os, signal
-from poorhttp.system.signals import HANDLED, take_back
+from poorhttp.system.signals import HANDLED, leave_at_once, take_back
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
+    from typing import Any, NoReturn
 
     from poorhttp.config.model import Config
     from poorhttp.logs.log import ErrorLog
 
     WSGI = Callable[..., Iterable[bytes]]
+    WarmUp = Callable[[WSGI], None]
 
 SESSIONS_IN_MEMORY = "poorhttp.sessions.stores.memory"
 """The module that is imported when an application asks for this store."""
@@ -59,9 +61,13 @@ def enter(settings: Config) -> None:
         public_time.tzset()
 
 
-def factory(settings: Config, app: WSGI | None, error_log: ErrorLog) -> tuple[Callable[[], WSGI], str]:
-    """Return what gives the application, and its title. It is loaded here, before workers are forked, unless each of
-    them is to load it (`preload`). Raises LoadError.
+def factory(
+    settings: Config, app: WSGI | None, error_log: ErrorLog, clean_up: Callable[[], None]
+) -> tuple[Callable[[], WSGI], str]:
+    """Return what gives the application, and its title. It is loaded and warmed up here, before workers are forked,
+    unless each of them is to load it (`preload`). Raises LoadError.
+
+    clean_up: called if this process has to be left while a request of the warm-up does not return.
     """
 
     def guarded(app: WSGI) -> WSGI:
@@ -71,37 +77,66 @@ def factory(settings: Config, app: WSGI | None, error_log: ErrorLog) -> tuple[Ca
 
         return Guard(app, error_log, settings.editor)
 
+    warm_up = _warm_up(settings, error_log, clean_up)
     if app is None and not settings.preload and is_supervised(settings):
         from poorhttp.app import places
 
-        return lambda: guarded(_application(settings, None)[0]), places.title(settings.application)
-    loaded, title = load(settings, app, lambda text: error_log.write("W", text))
+        return lambda: guarded(_application(settings, None, warm_up)[0]), places.title(settings.application)
+    loaded, title = load(settings, app, lambda text: error_log.write("W", text), warm_up)
     guarded_app = guarded(loaded)
-    return lambda: guarded_app, title
+    if settings.log_level != "debug" or not is_supervised(settings):
+        return lambda: guarded_app, title
+    from poorhttp.process.serving.late_imports import LateImports
+
+    return lambda: LateImports(guarded_app, error_log), title
 
 
-def load(settings: Config, app: WSGI | None, warn: Callable[[str], None]) -> tuple[WSGI, str]:
+def load(
+    settings: Config, app: WSGI | None, warn: Callable[[str], None], warm_up: WarmUp | None = None
+) -> tuple[WSGI, str]:
     """Return the application and its title; load it unless it is given as `app`, and the function of `child_exit` with
-    it. Where workers are forked from this process, warn of what they will lack or share. Raises LoadError.
+    it, and warm it up. Where workers are forked from this process, warn of what they lack or share. Raises LoadError.
     """
     if not (settings.preload and is_supervised(settings)):
-        loaded = _application(settings, app)
+        loaded = _application(settings, app, warm_up)
     else:
         from poorhttp.process.start.before_fork import watched
 
-        loaded = watched(lambda: _application(settings, app), warn, is_loaded=app is not None)
+        loaded = watched(lambda: _application(settings, app, warm_up), warn, is_loaded=app is not None)
     if settings.processes.most > 1 and SESSIONS_IN_MEMORY in sys.modules:
         warn("sessions in memory: work in one process only, and here are several; take a store that processes share")
     return loaded
 
 
-def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
-    """Load the application; then give the server's signals the handlers that they had before."""
+def _warm_up(settings: Config, error_log: ErrorLog, clean_up: Callable[[], None]) -> WarmUp | None:
+    """What warms up an application in a process that is to serve or to fork workers; None without `warmup`."""
+    if not settings.warmup:
+        return None
+    from poorhttp.process.start import warming  # before modules of the application's are found
+
+    def warn(text: str, trace: str) -> None:
+        if trace:
+            error_log.write_trace("W", text, "-", trace)
+        else:
+            error_log.write("W", text)
+
+    def leave(error: LoadError) -> NoReturn:
+        tell(error)
+        leave_at_once(error.exit_code, error_log, clean_up)
+
+    teller = warming.Teller(lambda text: error_log.write("I", text), warn, error_log.stream, leave)
+    return lambda app: warming.warm_up(app, settings, teller)
+
+
+def _application(settings: Config, app: WSGI | None, warm_up: WarmUp | None) -> tuple[WSGI, str]:
+    """Load the application and warm it up; then give the server's signals the handlers that they had before."""
     handlers: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
     try:
         loaded = _loaded(settings) if app is None else _given(app, settings)
         if settings.child_exit and is_supervised(settings):
             _need_child_exit(settings)
+        if warm_up is not None:
+            warm_up(loaded[0])
         return loaded
     finally:
         take_back(handlers)

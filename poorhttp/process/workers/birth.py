@@ -13,20 +13,31 @@ import gc
 import marshal
 import sys
 
+from poorhttp import _engine
 from poorhttp.errors import PoorhttpError, shown
 from poorhttp.process import fork_hooks
+from poorhttp.process.workers import immortal
 from poorhttp.stdlib import os, thread
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from poorhttp.config.model import Config
 
 LONGEST, LONGEST_DETAIL = 2000, 10_000
 """Characters of a line of a fault, and of its detail: an empty pipe takes all of it at once, 64 KiB."""
 
 
-def prepare() -> None:
-    """Do once, before the first fork, what each worker would do for itself."""
+def prepare(settings: Config) -> str:
+    """Do once, before the first fork, what each worker would do for itself, and let the workers share what is loaded.
+    Returns what `status` is to tell of that (`immortal.make`).
+    """
     if "socket" in sys.modules:
         _load_codec_of_host_names()
     gc.collect()
-    gc.freeze()  # what is loaded now is shared with the workers for as long as no collection writes to it
+    told = immortal.make(settings)
+    gc.freeze()  # no collection writes to what is loaded now
+    _engine.give_back_memory()
+    return told
 
 
 def _load_codec_of_host_names() -> None:

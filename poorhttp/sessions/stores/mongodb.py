@@ -1,8 +1,6 @@
 """Records in MongoDB, or what speaks its protocol, by pymongo: a document each, with `version` and `expires`.
 
-MongoDB changes a document as a whole. FerretDB 1 does not: of two updates at once both may read the old document. So
-there each change first inserts a claim, a document whose unique `_id` only one can insert. MongoDB removes expired
-records by an index; FerretDB 1 has none, so run `poorhttp sessions purge`.
+MongoDB changes a document as a whole, and removes expired records by an index. FerretDB 1 does neither.
 """
 
 from __future__ import annotations
@@ -33,115 +31,172 @@ CLAIM_LIFE = 4
 """Timeouts after which a claim is void: its process died, or has given up by then."""
 
 
-class _Place:
-    """The collection as this process reaches it."""
-
-    _has_index = False
-
-    def __init__(self, address: str, timeout: float) -> None:
-        self.client: Any = pymongo.MongoClient(
-            address,
-            serverSelectionTimeoutMS=int(timeout * 1000),
-            connectTimeoutMS=int(timeout * 1000),
-            socketTimeoutMS=int(timeout * 1000),
-            retryWrites=False,
-            tz_aware=True,
-        )
-        try:
-            self._prepare()
-        except BaseException:
-            self.client.close()
-            raise
-
-    def _prepare(self) -> None:
-        self.records = self.client.get_default_database(DATABASE)[COLLECTION]
-        self.needs_claims = "ferretdbVersion" in self.client.admin.command("buildInfo")
-
-    def ensure_index(self) -> None:
-        """Make the index, and with it the collection, once; a purge makes neither."""
-        if self._has_index:
-            return
-        try:
-            self.records.create_index("expires", expireAfterSeconds=0)
-        except OperationFailure:  # FerretDB has no such index
-            self.records.create_index("expires")
-        self._has_index = True
-
-
 class MongodbStore(Store):
     def __init__(self, address: str, timeout: float = TIMEOUT) -> None:
         """address: `mongodb://user:password@host:27017/database`; the database is `poorhttp` if none is named."""
-        self._timeout = timeout
-        self._place = PerProcess(lambda: _Place(address, timeout))
+        self._records = PerProcess(lambda: _reached(address, timeout))
 
     def load(self, key: str) -> tuple[bytes, str] | None:
         with _failing():
-            found = self._place.get().records.find_one({"_id": key, "expires": {"$gt": _date(now())}})
-            return (bytes(found["data"]), found["version"]) if found is not None else None
+            found = self._records.get().documents.find_one({"_id": key})
+            if found is None or found["expires"] <= _date(now()):
+                return None
+            return bytes(found["data"]), found["version"]
 
     def save(self, key: str, data: bytes, ttl: float, version: str | None) -> str:
         fresh, moment = new_version(), now()
         changed = {"data": Binary(data), "version": fresh, "expires": _date(moment + ttl)}
-        with _failing(), self._claimed(key, version) as records:
-            if version is None:
-                self._place.get().ensure_index()
-                try:
-                    records.insert_one({"_id": key, **changed})
-                    return fresh
-                except DuplicateKeyError:  # perhaps of a record that has expired
-                    known = {"_id": key, "expires": {"$lte": _date(moment)}}
-            else:
-                known = {"_id": key, "version": version, "expires": {"$gt": _date(moment)}}
-            if records.update_one(known, {"$set": changed}).matched_count == 0:
-                raise Conflict(key)
+        with _failing():
+            records = self._records.get()
+            with records.claimed(key, version):
+                if version is None:
+                    is_saved = records.insert(key, moment, changed)
+                else:
+                    is_saved = records.change(key, moment, changed, version)
+        if not is_saved:
+            raise Conflict(key)
         return fresh
 
     def touch(self, key: str, ttl: float) -> bool:
         moment = now()
-        known = {"_id": key, "expires": {"$gt": _date(moment)}}
-        with _failing(), self._claimed(key) as records:
-            return bool(records.update_one(known, {"$set": {"expires": _date(moment + ttl)}}).matched_count)
+        with _failing():
+            records = self._records.get()
+            with records.claimed(key):
+                return records.change(key, moment, {"expires": _date(moment + ttl)})
 
     def delete(self, key: str) -> None:
-        with _failing(), self._claimed(key) as records:
-            records.delete_one({"_id": key})
+        with _failing():
+            records = self._records.get()
+            with records.claimed(key):
+                records.documents.delete_one({"_id": key})
 
     def purge(self) -> int:
         with _failing():
-            return int(self._place.get().records.delete_many({"expires": {"$lte": _date(now())}}).deleted_count)
+            documents = self._records.get().documents
+            return int(documents.delete_many({"expires": {"$lte": _date(now())}}).deleted_count)
 
     def close(self) -> None:
-        place = self._place.take()
-        if place is not None:
-            place.client.close()
+        records = self._records.take()
+        if records is not None:
+            records.client.close()
 
-    def _claimed(self, key: str, version: str | None = None) -> AbstractContextManager[Any]:
-        place = self._place.get()
-        return self._claim(place.records, key, version) if place.needs_claims else nullcontext(place.records)
+
+class _Records:
+    """The records as this process reaches them, in MongoDB."""
+
+    _has_index = False
+
+    def __init__(self, client: Any, timeout: float) -> None:
+        self.client = client
+        self.documents = client.get_default_database(DATABASE)[COLLECTION]
+        self._timeout = timeout
+
+    def claimed(self, key: str, version: str | None = None) -> AbstractContextManager[None]:
+        """What must be held while a record is changed. version: that the record is to have; may raise Conflict."""
+        return nullcontext()
+
+    def insert(self, key: str, moment: float, changed: dict[str, Any]) -> bool:
+        """Make a record, also where one has expired at this moment; False if there is a live one."""
+        self._ensure_index()
+        try:
+            self.documents.insert_one({"_id": key, **changed})
+        except DuplicateKeyError:
+            return self._replace_expired(key, moment, changed)
+        return True
+
+    def change(self, key: str, moment: float, changed: dict[str, Any], version: str | None = None) -> bool:
+        """Change a record that is live at this moment, and of this version, if one is given; False if there is none."""
+        known = {"_id": key, "expires": {"$gt": _date(moment)}}
+        if version is not None:
+            known["version"] = version
+        return self._update(known, changed)
+
+    def _replace_expired(self, key: str, moment: float, changed: dict[str, Any]) -> bool:
+        return self._update({"_id": key, "expires": {"$lte": _date(moment)}}, changed)
+
+    def _update(self, known: dict[str, Any], changed: dict[str, Any]) -> bool:
+        return bool(self.documents.update_one(known, {"$set": changed}).matched_count)
+
+    def _ensure_index(self) -> None:
+        """Make the index, and with it the collection, once; a purge makes neither."""
+        if self._has_index:
+            return
+        try:
+            self.documents.create_index("expires", expireAfterSeconds=0)
+        except OperationFailure:  # FerretDB has no such index
+            self.documents.create_index("expires")
+        self._has_index = True
+
+
+class _Ferretdb(_Records):
+    """The records in FerretDB 1, which has no index that removes expired ones: that is for `poorhttp sessions purge`.
+
+    Of two updates at once both may read the old document. So a process that changes a record first inserts a claim, a
+    document whose unique `_id` only one can insert.
+
+    A question with an `_id` and nothing else is answered by SQLite; with more in it, FerretDB decodes all documents,
+    which takes some eight times as long. So the holder of the claim reads the record, and judges it here.
+    """
 
     @contextmanager
-    def _claim(self, records: Any, key: str, version: str | None) -> Iterator[Any]:
-        """Hold the claim of a record. Raises Conflict if the record is of this version no more."""
-        name = f"{key} claim"
-        deadline, token, pause = monotonic() + CLAIM_LIFE * self._timeout, new_version(), 0.002
+    def claimed(self, key: str, version: str | None = None) -> Iterator[None]:
+        claim, lifetime = f"{key} claim", CLAIM_LIFE * self._timeout
+        deadline, pause = monotonic() + lifetime, 0.002
         while True:
+            begin = monotonic()
             try:
-                end = _date(now() + CLAIM_LIFE * self._timeout)
-                records.insert_one({"_id": name, "version": token, "expires": end})
+                self.documents.insert_one({"_id": claim, "expires": _date(now() + lifetime)})
                 break
             except DuplicateKeyError:
-                if monotonic() > deadline:
-                    told = f"a record was claimed by others for {CLAIM_LIFE * self._timeout:g} seconds"
+                if begin > deadline:
+                    told = f"a record was claimed by others for {lifetime:g} seconds"
                     raise StoreDown(f"MongoDB: {told}") from None
-            if version is not None and records.find_one({"_id": key, "version": version}, {"_id": 1}) is None:
+            if version is not None and (self._found(key) or {}).get("version") != version:
                 raise Conflict(key)  # the holder of the claim was faster
-            records.delete_one({"_id": name, "expires": {"$lte": _date(now())}})
+            held = self._found(claim)
+            if held is not None and held["expires"] <= _date(now()):
+                self.documents.delete_one(held)  # and not a claim that has replaced it
             sleep(pause * (0.5 + random()))
             pause = min(pause * 2, 0.05)
         try:
-            yield records
+            yield
         finally:
-            records.delete_one({"_id": name, "version": token})
+            if monotonic() < begin + lifetime - self._timeout:  # later it may be void when this arrives
+                self.documents.delete_one({"_id": claim})
+
+    def change(self, key: str, moment: float, changed: dict[str, Any], version: str | None = None) -> bool:
+        found = self._found(key)
+        if found is None or found["expires"] <= _date(moment) or version not in (None, found["version"]):
+            return False
+        return self._update({"_id": key}, changed)
+
+    def _replace_expired(self, key: str, moment: float, changed: dict[str, Any]) -> bool:
+        found = self._found(key)
+        if found is None or found["expires"] > _date(moment):
+            return False
+        return self._update({"_id": key}, changed)
+
+    def _found(self, name: str) -> Any:
+        """A document without the data."""
+        return self.documents.find_one({"_id": name}, {"version": 1, "expires": 1})
+
+
+def _reached(address: str, timeout: float) -> _Records:
+    milliseconds = int(timeout * 1000)
+    client: Any = pymongo.MongoClient(
+        address,
+        serverSelectionTimeoutMS=milliseconds,
+        connectTimeoutMS=milliseconds,
+        socketTimeoutMS=milliseconds,
+        retryWrites=False,
+        tz_aware=True,
+    )
+    try:
+        is_ferretdb = "ferretdbVersion" in client.admin.command("buildInfo")
+        return (_Ferretdb if is_ferretdb else _Records)(client, timeout)
+    except BaseException:
+        client.close()
+        raise
 
 
 @contextmanager

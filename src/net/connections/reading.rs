@@ -84,10 +84,10 @@ impl<H: Handler> Connection<H> {
     pub(super) fn step(&mut self, shared: &Shared<H>) -> Option<Result<Step, Reject>> {
         let inbound = self.inbound.as_mut()?;
         let step = inbound.advance(&shared.limits);
-        if inbound.has_head()
-            && let Err(reject) = self.peer.read_fields(inbound.head(), inbound.head_bytes(), &shared.proxies)
-        {
-            return Some(Err(reject));
+        if inbound.has_head() {
+            if let Err(reject) = self.peer.read_fields(inbound.head(), inbound.head_bytes(), &shared.proxies) {
+                return Some(Err(reject));
+            }
         }
         Some(step)
     }

@@ -157,9 +157,7 @@ impl<H: Handler> EventLoop<H> {
     /// Take a connection that is ready, which is away then. If it is away already, stop watching it until it returns.
     pub fn take(&mut self, key: Key) -> Option<Box<Connection<H>>> {
         let taken = self.table.take(key);
-        if taken.is_none()
-            && let Some(descriptor) = self.table.unwatch(key)
-        {
+        if let Some(descriptor) = taken.is_none().then(|| self.table.unwatch(key)).flatten() {
             // SAFETY: the descriptor belongs to the connection of `key`, which is away but alive: its thread puts it
             // back through this table before it is closed. A read-ready event of a request that came too early is
             // the only way here.

@@ -67,9 +67,8 @@ impl<C> Table<C> {
     /// Reserve a slot for a new connection, which is away until [`Table::put`].
     pub fn reserve(&mut self, descriptor: RawFd) -> Key {
         self.count += 1;
-        if let Some(index) = self.free.pop()
-            && let Some(slot) = self.slots.get_mut(index as usize)
-        {
+        let free = self.free.pop();
+        if let Some((index, slot)) = free.and_then(|index| Some((index, self.slots.get_mut(index as usize)?))) {
             slot.content = Content::Away;
             slot.descriptor = descriptor;
             slot.is_unwatched = false;

@@ -98,11 +98,10 @@ impl WatchdogWaker {
 
     /// Something runs: look.
     pub fn rouse(&self) {
-        if self.is_asleep.load(Ordering::SeqCst)
-            && self.is_asleep.swap(false, Ordering::SeqCst)
-            && let Some(thread) = self.thread.get()
-        {
-            thread.unpark();
+        if self.is_asleep.load(Ordering::SeqCst) && self.is_asleep.swap(false, Ordering::SeqCst) {
+            if let Some(thread) = self.thread.get() {
+                thread.unpark();
+            }
         }
     }
 

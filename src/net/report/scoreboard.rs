@@ -16,11 +16,11 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use crate::http::head::{RequestHead, Version};
 use crate::net::clock::Pulse;
 use crate::net::proxies::peer::Peer;
+use crate::words::{WORD, word_of};
 
 /// How many words the head of a row has, and each of its cells.
 const HEAD: usize = 16;
 const CELL: usize = 64;
-const WORD: usize = size_of::<AtomicU64>();
 /// A mapping begins at a multiple of this, which is a multiple of the size of a page.
 const ALIGNED: u64 = 1 << 16;
 
@@ -102,7 +102,7 @@ pub struct Row {
     state: &'static AtomicU64,
     /// The counters.
     pub counts: Counts,
-    cells: &'static [[AtomicU64; CELL]],
+    cells: &'static [AtomicU64],
 }
 
 impl Row {
@@ -112,8 +112,7 @@ impl Row {
         let words = HEAD + CELL * cells;
         let size = u64::try_from(fstat(descriptor)?.st_size).unwrap_or(0);
         let is_there = offset.checked_add((words * WORD) as u64).is_some_and(|end| end <= size);
-        if !is_there || !offset.is_multiple_of(WORD as u64) || !fcntl_get_seals(descriptor)?.contains(SealFlags::SHRINK)
-        {
+        if !is_there || offset % WORD as u64 != 0 || !fcntl_get_seals(descriptor)?.contains(SealFlags::SHRINK) {
             return Err(std::io::Error::other("a row that is not on its scoreboard"));
         }
         let skipped = usize::try_from(offset % ALIGNED).unwrap_or(0);
@@ -146,7 +145,7 @@ impl Row {
         }
         started.store(crate::net::clock::unix_second(), Ordering::Relaxed);
         threads.store(count as u64, Ordering::Relaxed);
-        let row = Self { state, counts, cells: cells.as_chunks().0 };
+        let row = Self { state, counts, cells };
         row.enter(State::Starting);
         // This makes it a row in use.
         pid.store(std::process::id().into(), Ordering::Release);
@@ -172,12 +171,17 @@ impl Row {
 
     /// The pulses of the threads, which lie in their cells.
     pub fn pulses(&self) -> impl Iterator<Item = Pulse> + use<> {
-        self.cells.iter().map(|[began, last, ..]| Pulse::new(began, last))
+        let cells = self.cells.chunks_exact(CELL).filter_map(<[_]>::first_chunk);
+        cells.map(|[began, last]| Pulse::new(began, last))
+    }
+
+    fn cell(&self, slot: usize) -> Option<&'static [AtomicU64; CELL]> {
+        self.cells.get(slot.checked_mul(CELL)?..)?.first_chunk()
     }
 
     /// Show the request that the thread of `slot` is about to serve. Only that thread calls this.
     pub fn show(&self, slot: usize, served: &Served<'_>) {
-        let Some(cell) = self.cells.get(slot) else { return };
+        let Some(cell) = self.cell(slot) else { return };
         let [_, _, sequence, shown, told, _, first, second, version, line, host, id, words @ ..] = cell;
         let Served { began, head, bytes, peer, is_told } = *served;
         let client = peer.client().map_or([0; 16], |client| match client.ip() {
@@ -195,8 +199,8 @@ impl Row {
         fence(Ordering::Release);
         shown.store(began, Ordering::Relaxed);
         told.store(if is_told { began } else { 0 }, Ordering::Relaxed);
-        for (word, bytes) in [first, second].into_iter().zip(client.as_chunks().0) {
-            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        for (word, bytes) in [first, second].into_iter().zip(client.chunks_exact(WORD)) {
+            word.store(word_of(bytes), Ordering::Relaxed);
         }
         version.store(u64::from(head.version == Version::Http11), Ordering::Relaxed);
         texts.into_iter().fold(words.as_slice(), |words, (length, text)| copy(text, length, words));
@@ -205,7 +209,7 @@ impl Row {
 
     /// The request that the thread of `slot` serves, or served last; none while its cell is being written.
     pub fn shown(&self, slot: usize) -> Option<Shown> {
-        let [_, _, sequence, _, _, _, first, second, _, line, host, id, words @ ..] = self.cells.get(slot)?;
+        let [_, _, sequence, _, _, _, first, second, _, line, host, id, words @ ..] = self.cell(slot)?;
         let before = sequence.load(Ordering::Acquire);
         let octets = [first, second].map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
         let client = <[u8; 16]>::try_from(octets.as_flattened()).map_or(Ipv6Addr::UNSPECIFIED, Ipv6Addr::from);
@@ -226,19 +230,19 @@ impl Row {
     /// The request on the thread of `slot` is about to be logged as slow. Returns whether that is new: an earlier call may
     /// have been for the same request.
     pub fn tell(&self, slot: usize) -> bool {
-        let Some([began, _, _, _, told, ..]) = self.cells.get(slot) else { return false };
+        let Some([began, _, _, _, told, ..]) = self.cell(slot) else { return false };
         let began = began.load(Ordering::Relaxed);
         told.swap(began, Ordering::Relaxed) != began
     }
 
     /// Whether the request of the call on the thread of `slot` that began then was logged as slow.
     pub fn was_told(&self, slot: usize, began: u64) -> bool {
-        self.cells.get(slot).is_some_and(|[_, _, _, _, told, ..]| told.load(Ordering::Relaxed) == began)
+        self.cell(slot).is_some_and(|[_, _, _, _, told, ..]| told.load(Ordering::Relaxed) == began)
     }
 
     /// The call on the thread of `slot` that began then was answered in its place.
     pub fn note_given_up(&self, slot: usize, began: u64) {
-        if let Some([_, _, _, _, _, given_up, ..]) = self.cells.get(slot) {
+        if let Some([_, _, _, _, _, given_up, ..]) = self.cell(slot) {
             given_up.store(began, Ordering::Relaxed);
         }
     }
@@ -248,15 +252,10 @@ impl Row {
 fn copy<'a>(text: &[u8], length: &AtomicU64, words: &'a [AtomicU64]) -> &'a [AtomicU64] {
     let text = text.get(..words.len() * WORD).unwrap_or(text);
     length.store(text.len() as u64, Ordering::Relaxed);
-    let (whole, rest) = text.as_chunks();
-    for (word, bytes) in words.iter().zip(whole) {
-        word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+    for (word, bytes) in words.iter().zip(text.chunks(WORD)) {
+        word.store(word_of(bytes), Ordering::Relaxed);
     }
-    let words = words.get(whole.len()..).unwrap_or_default();
-    let Some((word, left)) = words.split_first().filter(|_| !rest.is_empty()) else { return words };
-    let last = rest.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
-    word.store(u64::from_le(last), Ordering::Relaxed);
-    left
+    words.get(text.len().div_ceil(WORD)..).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -333,9 +332,9 @@ mod tests {
         let row = Row::private(1, 1).unwrap();
         show(&row, 0, 1, format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(1000)).as_bytes());
         show(&row, 1, 1, b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n");
-        let [.., last] = &row.cells[0];
+        let [.., last] = row.cell(0).unwrap();
         assert_eq!(last.load(Ordering::Relaxed).to_ne_bytes(), [b'x'; 8]);
-        let lengths: Vec<_> = row.cells[0][9..12].iter().map(|length| length.load(Ordering::Relaxed)).collect();
+        let lengths: Vec<_> = row.cell(0).unwrap()[9..12].iter().map(|length| length.load(Ordering::Relaxed)).collect();
         assert_eq!(lengths, [((CELL - 12) * WORD) as u64, 0, 0], "there is no room for the Host");
     }
 

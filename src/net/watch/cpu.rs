@@ -25,7 +25,7 @@ const STANDS_STILL: Duration = Duration::from_millis(6);
 /// CPU time that the calling thread has had.
 pub fn own_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.try_into().unwrap_or(0))
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
 /// A thread that serves, and what it does in the application.
@@ -74,7 +74,7 @@ impl Thread {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the kernel writes one timespec, or fails.
         unsafe { libc::clock_gettime(clock, &raw mut time) };
-        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.try_into().unwrap_or(0))
+        Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
     }
 
     /// Whether it runs, or would if there were a core for it; a thread that waits for the interpreter does not. False where
