@@ -56,6 +56,7 @@ print(result.testsRun, len(result.failures), len(result.errors))
 """
 
 
+@pytest.mark.timeout(suites.PATIENCE)  # the archives may have to be fetched
 @pytest.mark.parametrize(("values", "least"), [("pickle", 50), ("json", 45)])
 def test_the_tests_of_every_backend_pass(values: str, least: int, tmp_path: Path) -> None:
     try:
