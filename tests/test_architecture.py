@@ -289,6 +289,7 @@ def test_only_modules_that_serve_or_check_an_answer_know_the_engine(path: Path) 
         "poorhttp/cache/file.py",
         "poorhttp/process/serving/serving_signals.py",
         "poorhttp/process/worker.py",
+        "poorhttp/process/workers/immortal.py",
         "poorhttp/system/exits.py",
         "poorhttp/system/signals.py",
         "poorhttp/__init__.py",
