@@ -289,7 +289,6 @@ def test_only_modules_that_serve_check_or_fork_know_the_engine(path: Path) -> No
         "poorhttp/cache/file.py",
         "poorhttp/process/serving/serving_signals.py",
         "poorhttp/process/worker.py",
-        "poorhttp/process/workers/birth.py",
         "poorhttp/process/workers/immortal.py",
         "poorhttp/system/exits.py",
         "poorhttp/system/signals.py",

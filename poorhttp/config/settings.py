@@ -117,9 +117,7 @@ class Settings:
     )
     threads = setting(Count(0, 1024), 0, "number of threads in each process; 0 = by type (1, threading 16)")
     preload = setting(Switch(), True, "load the application once, before workers are forked; no = in each of them")
-    immortal = setting(
-        Switch(), True, "make what is loaded before the fork immortal, so that workers share more memory"
-    )
+    immortal = setting(Switch(), True, "count no references to what is loaded; workers share more memory")
     address = setting(Host(), "127.0.0.1", "address to listen on", short="a")
     port = setting(PORT, 8080, "port to listen on; 0 = any free port")
     bind = setting(

@@ -89,9 +89,10 @@ def test_a_library_works_in_immortal_workers(start: Start, tmp_path: Path, libra
     before = server.workers()
     assert server.get("/immortal") == (200, "true")
     ask_at_once(server, REQUESTS // 2, expected)
-    half = sum(map(private, before))
+    half = max(map(private, before))
     ask_at_once(server, REQUESTS // 2, expected)
     assert server.workers() == before, "no worker has died"
-    assert sum(map(private, before)) < half * 1.2 + (1 << 20)
+    # Both connections may be with one worker; the other one has made its caches later.
+    assert max(map(private, before)) < half * 1.2 + (1 << 20)
     assert server.stop() == 0
     assert "[E]" not in server.said

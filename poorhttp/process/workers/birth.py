@@ -9,11 +9,9 @@ worker that hangs before it serves ends with its supervisor (`process.fork_hooks
 from __future__ import annotations
 
 import codecs
-import gc
 import marshal
 import sys
 
-from poorhttp import _engine
 from poorhttp.errors import PoorhttpError, shown
 from poorhttp.process import fork_hooks
 from poorhttp.process.workers import immortal
@@ -29,15 +27,11 @@ LONGEST, LONGEST_DETAIL = 2000, 10_000
 
 def prepare(settings: Config) -> str:
     """Do once, before the first fork, what each worker would do for itself, and let the workers share what is loaded.
-    Returns what `status` is to tell of that (`immortal.make`).
+    Returns what `status` is to tell of that (`immortal.share`).
     """
     if "socket" in sys.modules:
         _load_codec_of_host_names()
-    gc.collect()
-    told = immortal.make(settings)
-    gc.freeze()  # no collection writes to what is loaded now
-    _engine.give_back_memory()
-    return told
+    return immortal.share(settings)
 
 
 def _load_codec_of_host_names() -> None:

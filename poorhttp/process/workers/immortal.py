@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from poorhttp.config.model import Config
 
 
+def share(settings: Config) -> str:
+    """Let the workers that are forked from now on share what is loaded. Returns as `make`."""
+    gc.collect()
+    told = make(settings)
+    gc.freeze()  # no collection writes to what is loaded now
+    _engine.give_back_memory()
+    return told
+
+
 def make(settings: Config) -> str:
     """Make the objects that are there immortal. Returns what `status` is to tell: "yes", or "no" and why."""
     for name in "preload", "immortal":

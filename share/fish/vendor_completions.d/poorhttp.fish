@@ -35,7 +35,7 @@ complete -c poorhttp -l processes -x -d 'number of processes that serve; 2..8 = 
 complete -c poorhttp -l threads -x -d 'number of threads in each process; 0 = by type (1, threading 16)'
 complete -c poorhttp -l preload -d 'load the application once, before workers are forked; no = in each of them'
 complete -c poorhttp -l no-preload -d 'not --preload'
-complete -c poorhttp -l immortal -d 'make what is loaded before the fork immortal, so that workers share more memory'
+complete -c poorhttp -l immortal -d 'count no references to what is loaded; workers share more memory'
 complete -c poorhttp -l no-immortal -d 'not --immortal'
 complete -c poorhttp -s a -l address -x -d 'address to listen on'
 complete -c poorhttp -l port -x -d 'port to listen on; 0 = any free port'
