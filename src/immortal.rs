@@ -39,7 +39,7 @@ pub fn make_immortal<'py>(
     let py = python_class.py();
     let gc = py.import("gc")?;
     let get_referents = gc.getattr("get_referents")?;
-    let mut kinds = Kinds::new(&kinds, python_class);
+    let mut kinds = Kinds::new(kinds, python_class);
     let mut count = 0;
     let mut pending = Vec::new();
     for object in gc.call_method0("get_objects")?.cast_into::<PyList>()? {
@@ -113,8 +113,8 @@ struct Kinds {
 }
 
 impl Kinds {
-    fn new(kinds: &[Bound<'_, PyType>], python_class: &Bound<'_, PyType>) -> Self {
-        let known = kinds.iter().map(|kind| (kind.as_type_ptr(), true)).collect();
+    fn new(kinds: Vec<Bound<'_, PyType>>, python_class: &Bound<'_, PyType>) -> Self {
+        let known = kinds.into_iter().map(|kind| (kind.as_type_ptr(), true)).collect();
         Self { known, python_dealloc: Slots::of(python_class.as_type_ptr()).dealloc }
     }
 
