@@ -21,7 +21,7 @@ INTRODUCTION = """\
 {processes} processes asked each cache at once: {keys:,} keys, 90 gets, 9 sets and a delete in a hundred, values of some
 244 bytes. "A page" is {gets} gets and one set, by their medians. The processes and the server of the cache shared all
 cores of the machine, so a get from a server also waited until the server had a core, and then the process. The last
-column is of one process that asked alone. Memcached and Redis were asked over TCP on the same machine. Another machine,
+column is of one process that asked alone. Servers were asked over TCP on the same machine. Another machine,
 larger values, or a network give other figures: measure there with `python -m bench caches`."""
 
 

@@ -72,20 +72,16 @@ class Advice:
         return report.table(["size", *kinds], lines)
 
     def short(self) -> Iterator[str]:
-        """Which engine is most often among the fastest."""
-        count = dict.fromkeys(self.figures.engines("write"), 0)
-        mixed = [parts for size in self.sizes if (parts := self.mixed(size))]
-        for parts in mixed:
-            for engine in _near(parts):
-                count[engine] += 1
-        if mixed:
-            ranked = sorted((engine for engine in count if count[engine]), key=lambda engine: -count[engine])
-            told = [f"{TITLES[engine]} at {count[engine]}" for engine in ranked]
-            told[0] += f" of {len(mixed)} sizes"
-            yield (
-                "**In short**: if one request of ten writes, the fastest engine, or one that equals it, is "
-                f"{', '.join(told)}."
-            )
+        """Which engines are the fastest, and at which sizes; those that equal them count too."""
+        fastest: dict[str, list[str]] = {engine: [] for engine in self.figures.engines("write")}
+        for size in self.sizes:
+            for engine in _near(self.mixed(size)):
+                fastest[engine].append(size)
+        ranked = sorted((engine for engine in fastest if fastest[engine]), key=lambda engine: -len(fastest[engine]))
+        if ranked:
+            told = "; ".join(f"{TITLES[engine]} at {', '.join(fastest[engine])}" for engine in ranked)
+            best = f"the fastest engine, or one within {EQUAL:.0%} of it,"
+            yield f"**In short**: if one request of ten writes, {best} is {told}."
 
     def connection(self) -> Iterator[str]:
         found = {words: self.times(mode, KEPT, DATABASE) for mode, words in WHEN.items()}

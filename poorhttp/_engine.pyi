@@ -132,9 +132,9 @@ class CacheTable:
     def lay_out(descriptor: int) -> None:
         """Make a cache of a new file, of OVERHEAD bytes more than its size. Raises OSError."""
 
-    def __new__(cls, descriptor: int, secret: int, second: int, patience: int) -> Self:
-        """descriptor: of a file that was laid out. secret, second: 64 bits each, the same for all who use the file.
-        patience: milliseconds. Raises OSError.
+    def __new__(cls, name: str, descriptor: int, secret: int, second: int, patience: int) -> Self:
+        """name: for messages. descriptor: of a file that was laid out. secret, second: 64 bits each, the same for all
+        who use the file. patience: milliseconds. Raises OSError.
         """
 
     def get(self, key: str | bytes, default: object = None) -> object:

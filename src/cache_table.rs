@@ -8,15 +8,18 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyKeyError, PyOverflowError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyKeyError, PyOSError, PyOverflowError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError,
+};
 use pyo3::intern;
 use pyo3::prelude::*;
 
+use crate::cache::lock::Failure;
 use crate::cache::mapping::{OVERHEAD, SIZES};
 use crate::cache::record::Damaged;
 use crate::cache::shard::{Counted, Entry, Name, Shard, When};
-use crate::cache::table::{Access, Failure, LAYOUT, Table, lay_out, now};
-use crate::cache_values::{Form, Found, end_of, key_of};
+use crate::cache::table::{Access, LAYOUT, Table, lay_out, now};
+use crate::cache_values::{Copied, Form, Found, end_of, key_of};
 use crate::engine::os_error;
 use crate::net::events::listener::duplicate;
 
@@ -24,6 +27,8 @@ use crate::net::events::listener::duplicate;
 #[pyclass(module = "poorhttp._engine", subclass, frozen, immutable_type)]
 pub struct CacheTable {
     table: Table,
+    /// For messages: the path of its file.
+    name: String,
     /// Milliseconds.
     patience: u64,
     is_closed: AtomicBool,
@@ -47,10 +52,14 @@ impl CacheTable {
     }
 
     #[new]
-    fn new(descriptor: RawFd, secret: u64, second: u64, patience: u64) -> PyResult<Self> {
+    fn new(name: String, descriptor: RawFd, secret: u64, second: u64, patience: u64) -> PyResult<Self> {
         let file = duplicate(descriptor).map_err(os_error)?;
-        let table = Table::new(file, (secret, second), Duration::from_millis(patience)).map_err(os_error)?;
-        Ok(Self { table, patience, is_closed: AtomicBool::new(false) })
+        let table = Table::new(file, (secret, second), Duration::from_millis(patience));
+        let table = table.map_err(|error| match error.raw_os_error() {
+            Some(_) => os_error(error),
+            None => PyOSError::new_err(damaged(&name)),
+        })?;
+        Ok(Self { table, name, patience, is_closed: AtomicBool::new(false) })
     }
 
     #[pyo3(signature = (key, default = None))]
@@ -214,21 +223,21 @@ impl CacheTable {
         let py = key.py();
         let (shard, name) = self.place(key)?;
         let mut found = None;
-        let done = self.table.at_once(shard, Access::Read, &mut |shard| {
-            found = shard.get(name, &now)?.map(|(kind, bytes)| Found::new(py, kind, bytes));
+        let mut done = self.table.at_once(shard, Access::Read, &mut |shard| {
+            found = shard.get(name, &now, |kind, bytes| Copied::new(py, kind, bytes))?;
             Ok(())
         });
-        if done != Err(Failure::Busy) {
-            return Ok((found.transpose()?, done));
+        if done == Err(Failure::Busy) {
+            let mut copied = None;
+            done = py.detach(|| {
+                self.table.in_time(shard, Access::Read, &mut |shard| {
+                    copied = shard.get(name, &now, |_, bytes| bytes.to_vec())?;
+                    Ok(())
+                })
+            });
+            found = copied.map(|(kind, bytes)| (kind, Copied::new(py, kind, &bytes)));
         }
-        let mut copied = None;
-        let done = py.detach(|| {
-            self.table.in_time(shard, Access::Read, &mut |shard| {
-                copied = shard.get(name, &now)?.map(|(kind, bytes)| (kind, bytes.to_vec()));
-                Ok(())
-            })
-        });
-        let found = copied.map(|(kind, bytes)| Found::new(py, kind, &bytes)).transpose()?;
+        let found = found.map(|(kind, bytes)| Found::new(kind, bytes)).transpose()?;
         Ok((found, done))
     }
 
@@ -281,10 +290,15 @@ impl CacheTable {
     fn exception(&self, failure: Failure) -> PyErr {
         match failure {
             Failure::Busy => PyTimeoutError::new_err(format!(
-                "another process has kept a part of the cache locked for {} ms: is one stopped, or in a debugger?",
-                self.patience
+                "another process has kept a part of the cache {} locked for {} ms: is one stopped, or in a debugger? If none \
+                 is, the file is damaged: remove it, and restart what uses it",
+                self.name, self.patience
             )),
-            Failure::Damaged => PyRuntimeError::new_err("the cache is damaged: remove its file"),
+            Failure::Damaged => PyRuntimeError::new_err(damaged(&self.name)),
         }
     }
+}
+
+fn damaged(name: &str) -> String {
+    format!("the cache {name} is damaged: remove its file, and restart what uses it")
 }

@@ -59,16 +59,45 @@ impl<'py> Form<'py> {
 
 impl<'py> Found<'py> {
     /// The value of these bytes.
-    pub fn new(py: Python<'py>, kind: u8, bytes: &[u8]) -> PyResult<Self> {
+    pub fn new(kind: u8, copy: Copied<'py>) -> PyResult<Self> {
+        let bytes = match copy {
+            Copied::Ascii(text) => return Ok(Self::Plain(text.into_any())),
+            Copied::Bytes(bytes) => bytes,
+        };
+        let py = bytes.py();
         Ok(match kind {
-            BYTES => Self::Plain(PyBytes::new(py, bytes).into_any()),
-            TEXT => Self::Plain(PyString::from_bytes(py, bytes)?.into_any()),
+            BYTES => Self::Plain(bytes.into_any()),
+            TEXT => Self::Plain(PyString::from_bytes(py, bytes.as_bytes())?.into_any()),
             INTEGER => {
-                let bytes = bytes.try_into().map_err(|_| PyRuntimeError::new_err("a number has not 64 bits"))?;
+                let bytes =
+                    bytes.as_bytes().try_into().map_err(|_| PyRuntimeError::new_err("a number has not 64 bits"))?;
                 Self::Plain(i64::from_ne_bytes(bytes).into_bound_py_any(py)?)
             }
-            kind => Self::Packed(kind, PyBytes::new(py, bytes)),
+            kind => Self::Packed(kind, bytes),
         })
+    }
+}
+
+/// A value as it was copied from where others may change it: its bytes, or for speed the text of which they are.
+pub enum Copied<'py> {
+    Ascii(Bound<'py, PyString>),
+    Bytes(Bound<'py, PyBytes>),
+}
+
+impl<'py> Copied<'py> {
+    pub fn new(py: Python<'py>, kind: u8, bytes: &[u8]) -> Self {
+        // Python has such text as the same bytes. Other text would have to be encoded again to be judged.
+        let text = if kind == TEXT && bytes.is_ascii() { PyString::from_bytes(py, bytes).ok() } else { None };
+        text.map_or_else(|| Self::Bytes(PyBytes::new(py, bytes)), Self::Ascii)
+    }
+}
+
+impl AsRef<[u8]> for Copied<'_> {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Ascii(text) => text.to_str().map_or(&[], str::as_bytes),
+            Self::Bytes(bytes) => bytes.as_bytes(),
+        }
     }
 }
 

@@ -282,7 +282,7 @@ def test_only_the_entry_knows_development(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=name_of)
-def test_only_modules_that_serve_or_check_an_answer_know_the_engine(path: Path) -> None:
+def test_only_modules_that_serve_check_or_fork_know_the_engine(path: Path) -> None:
     if name_of(path) not in (
         "poorhttp/app/question.py",
         "poorhttp/cache/cache.py",

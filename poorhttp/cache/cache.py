@@ -5,6 +5,7 @@ and small ints are packed.
 from __future__ import annotations
 
 import os
+from operator import index
 
 from poorhttp._engine import CacheTable
 from poorhttp.cache.file import in_memory, opened
@@ -18,6 +19,8 @@ SIZE = 64 << 20
 
 PATIENCE = 1.0
 """Seconds: much longer than anything that is done under a lock."""
+
+MOST_PATIENCE = 3600.0
 
 JSON, PICKLE = 3, 4
 """Kinds of values. The engine has the kinds up to 2."""
@@ -33,7 +36,7 @@ class Cache(CacheTable):
 
     def __new__(
         cls,
-        path: str | os.PathLike[str] | None = None,
+        path: str | bytes | os.PathLike[str] | None = None,
         size: int = SIZE,
         *,
         pickle: bool = False,
@@ -41,15 +44,19 @@ class Cache(CacheTable):
     ) -> Self:
         """path: of a file, made if it is not there; None for memory that forked processes share. size: bytes. pickle:
         for values that JSON would alter; then a program that can write the file can run code here. patience: seconds
-        that a thread waits for a stopped process. Raises OSError, ValueError.
+        that a thread waits for a stopped process. Raises OSError, TypeError, ValueError.
         """
+        size = index(size)
         least, most = cls.SIZES
         if not least <= size <= most:
             raise ValueError(f"the size of a cache is {size}; expected {least} to {most} bytes")
-        name = None if path is None else os.path.abspath(path)
+        if not 0 <= patience <= MOST_PATIENCE:
+            raise ValueError(f"the patience of a cache is {patience}; expected 0 to {MOST_PATIENCE:g} seconds")
+        name = None if path is None else os.path.abspath(os.fsdecode(path))
         descriptor, secret = in_memory(size) if name is None else opened(name, size)
         try:
-            cache = super().__new__(cls, descriptor, *secret, int(patience * 1000))
+            told = "in memory" if name is None else os.fsencode(name).decode(errors="replace")
+            cache = super().__new__(cls, told, descriptor, *secret, int(patience * 1000))
         finally:
             os.close(descriptor)
         cache.path, cache.size = name, size

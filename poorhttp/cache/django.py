@@ -58,15 +58,11 @@ class SharedCache(BaseCache):  # type: ignore[misc]
             _opened.setdefault(wanted, _DjangoCache(wanted[0], wanted[1], pickle=wanted[2]))
         self._cache = _opened[wanted]
         own = type(self)
-        self._has_plain_keys = (
-            self.key_func is default_key_func
-            and own.make_key is BaseCache.make_key
-            and own.validate_key is BaseCache.validate_key
-        )
+        self._has_plain_keys = own.make_key is BaseCache.make_key and own.validate_key is BaseCache.validate_key
 
     def make_and_validate_key(self, key: object, version: int | None = None) -> str:
         """As the base class does it, but faster if all is as usual."""
-        if not self._has_plain_keys:
+        if self.key_func is not default_key_func or not self._has_plain_keys:
             made: str = super().make_and_validate_key(key, version)
             return made
         made = f"{self.key_prefix!s}:{self.version if version is None else version!s}:{key!s}"

@@ -14,7 +14,7 @@ import time
 import warnings
 from contextlib import suppress
 from errno import EACCES, EISDIR, ELOOP
-from stat import S_ISREG
+from stat import S_IMODE, S_ISREG, S_IWGRP, S_IWOTH
 
 from poorhttp._engine import CacheTable
 
@@ -86,6 +86,9 @@ def _judged(path: str, descriptor: int, size: int) -> tuple[Secret, str]:
         raise _fault(path, "is no regular file", "name another one")
     if facts.st_uid != os.geteuid():
         raise _of_another_user(path, facts.st_uid)
+    if facts.st_mode & (S_IWGRP | S_IWOTH):
+        who = f"may be written by others (its mode is {S_IMODE(facts.st_mode):o}), who can put any values there"
+        raise _fault(path, who, "remove it, or name another file")
     head = os.pread(descriptor, HEAD.size, 0)
     if len(head) < HEAD.size or not head.startswith(MAGIC):
         raise _fault(path, "is no cache", "name another file, or remove this one")
@@ -127,9 +130,12 @@ def _made(path: str, size: int) -> tuple[int, Secret] | None:
 
 def _lay_out(descriptor: int, size: int) -> Secret:
     os.ftruncate(descriptor, size + CacheTable.OVERHEAD)
-    CacheTable.lay_out(descriptor)
     secret: Secret = struct.unpack("=QQ", os.urandom(16))
     os.pwrite(descriptor, HEAD.pack(MAGIC, CacheTable.LAYOUT, size, *secret, machine()), 0)
+    # A machine that loses its power may leave a file on a disk with a name and without its bytes. With its head it is
+    # known as a cache of an earlier start, and replaced.
+    os.fsync(descriptor)
+    CacheTable.lay_out(descriptor)
     return secret
 
 

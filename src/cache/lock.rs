@@ -2,6 +2,11 @@
 //!
 //! Knows libc. The mutex is robust: if the thread that holds it is killed, the next one gets it and is told. So a killed
 //! process leaves no lock. Whether it was killed in the middle of a change is told by the mark.
+//!
+//! libc believes what stands in a mutex: of which kind it is, and pointers that lead it elsewhere. Something that damages
+//! the file may have put any bytes there. So the kind is looked at before each attempt; and what stood there when a thread
+//! had got the mutex is put back before it lets go, since until then nobody else changes it: others try, and none waits in
+//! the kernel. What is left is a write that falls between two instructions of libc, which may end the process.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -9,8 +14,33 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use libc::{pthread_mutex_t, pthread_mutexattr_t};
 
-/// Bytes of a mutex.
-const MUTEX: usize = size_of::<pthread_mutex_t>();
+/// The bytes of a mutex as words.
+type Words = [usize; size_of::<pthread_mutex_t>() / size_of::<usize>()];
+
+/// Why something was not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The lock was not free in time.
+    Busy,
+    /// What stands there cannot be.
+    Damaged,
+}
+
+/// What tells mutexes of the kind that `Lock::prepare` makes from others.
+pub struct Kind {
+    /// What libc writes into a new one.
+    fresh: Words,
+    /// Ones in each byte that libc writes.
+    mask: Words,
+}
+
+impl Kind {
+    /// That of this libc, if it has such mutexes.
+    pub fn new() -> Option<Self> {
+        let lock = Lock { mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), mark: AtomicU32::new(0) };
+        lock.prepare().then(|| Self { fresh: lock.words(), mask: lock.words().map(ones_in_bytes_in_use) })
+    }
+}
 
 /// A lock. All its bytes may be zero before `prepare`.
 #[repr(C, align(64))]
@@ -37,29 +67,29 @@ impl Lock {
         failed == 0
     }
 
-    /// Whether these bytes can be such a lock: all that libc writes into a new one, which is the kind of the mutex, is
-    /// there. Other kinds of mutexes lead libc elsewhere.
-    pub fn is_sound(&self) -> bool {
-        let fresh = Self { mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), mark: AtomicU32::new(0) };
-        fresh.prepare() && fresh.bytes().iter().zip(self.bytes()).all(|(fresh, found)| *fresh == 0 || *fresh == found)
+    /// Whether these bytes can be a lock of this kind.
+    pub fn is_sound(&self, kind: &Kind) -> bool {
+        let Kind { fresh, mask } = kind;
+        fresh.iter().zip(mask).zip(self.words()).all(|((fresh, mask), found)| found & mask == *fresh)
     }
 
-    /// Take the lock if it is free. Returns whether this thread has it now.
-    pub fn try_acquire(&self) -> bool {
-        // SAFETY: the bytes were prepared, or found sound, when they were mapped, and stay mapped for as long as `self`
-        // lives. Nothing but these functions changes them.
-        let found = unsafe { libc::pthread_mutex_trylock(self.mutex.get()) };
-        if found == libc::EOWNERDEAD {
-            // SAFETY: as above, and this thread has the mutex. The mark keeps what is to be said about its data.
-            unsafe { libc::pthread_mutex_consistent(self.mutex.get()) };
+    /// Take the lock if it is free.
+    pub fn try_acquire(&self, kind: &Kind) -> Result<Guard<'_>, Failure> {
+        if !self.is_sound(kind) {
+            return Err(Failure::Damaged);
         }
-        found == 0 || found == libc::EOWNERDEAD
-    }
-
-    /// Give the lock back. Only for the thread that has it.
-    pub fn release(&self) {
-        // SAFETY: as for `try_acquire`; where this thread had not the mutex, libc would refuse.
-        unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
+        // SAFETY: this is a mutex of the kind that `prepare` makes, and stays mapped for as long as `self` lives. To take
+        // one of that kind, libc follows no pointer that stands in it.
+        match unsafe { libc::pthread_mutex_trylock(self.mutex.get()) } {
+            0 => {}
+            libc::EOWNERDEAD => {
+                // SAFETY: as above, and this thread has the mutex. The mark keeps what is to be said about its data.
+                unsafe { libc::pthread_mutex_consistent(self.mutex.get()) };
+            }
+            libc::EBUSY => return Err(Failure::Busy),
+            _ => return Err(Failure::Damaged),
+        }
+        Ok(Guard { lock: self, taken: self.words() })
     }
 
     /// Note that a change begins. No part of it comes before the mark.
@@ -80,8 +110,39 @@ impl Lock {
     }
 
     /// The bytes of the mutex, some of which others may be changing.
-    fn bytes(&self) -> [u8; MUTEX] {
-        // SAFETY: the pointer is to so many bytes, which are mapped. A volatile read takes what is there.
-        unsafe { self.mutex.get().cast::<[u8; MUTEX]>().read_volatile() }
+    fn words(&self) -> Words {
+        // SAFETY: the pointer is to so many words, which are mapped. A volatile read takes what is there.
+        unsafe { self.mutex.get().cast::<Words>().read_volatile() }
     }
+}
+
+/// A lock that this thread has, until this is dropped.
+pub struct Guard<'a> {
+    /// The lock.
+    pub lock: &'a Lock,
+    /// What stood in the mutex when this thread had got it.
+    taken: Words,
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        let Self { lock, taken } = self;
+        let is_damaged = lock.words() != *taken;
+        if is_damaged {
+            // Another thread may have got it as well.
+            lock.set_mark();
+        }
+        // SAFETY: the pointer is to so many words, which are mapped. With what libc left there when this thread got the
+        // mutex, its pointers lead to the list of what this thread has, as libc needs it to let go.
+        unsafe {
+            if is_damaged {
+                lock.mutex.get().cast::<Words>().write_volatile(*taken);
+            }
+            libc::pthread_mutex_unlock(lock.mutex.get());
+        }
+    }
+}
+
+fn ones_in_bytes_in_use(word: usize) -> usize {
+    usize::from_ne_bytes(word.to_ne_bytes().map(|byte| if byte == 0 { 0 } else { u8::MAX }))
 }

@@ -9,7 +9,7 @@ use std::slice::from_raw_parts_mut;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::cache::lock::Lock;
+use crate::cache::lock::{Failure, Guard, Kind, Lock};
 
 /// Bytes before the shards: the head, and the locks.
 pub const OVERHEAD: usize = LOCKS + MOST_SHARDS * size_of::<Lock>();
@@ -32,6 +32,7 @@ pub struct Mapping {
     pub shards: usize,
     /// Bytes of a shard.
     pub shard: usize,
+    kind: Kind,
 }
 
 // SAFETY: the memory belongs to no thread. It is reached by way of `Held`, which one thread of one process has at a time.
@@ -46,10 +47,11 @@ impl Mapping {
         let size = size.ok_or_else(|| std::io::Error::other("a file of this length is no cache"))?;
         let shards = 1 << (size / SHARD).clamp(1, MOST_SHARDS).ilog2();
         let shard = size / shards / PAGE * PAGE;
+        let kind = Kind::new().ok_or_else(|| std::io::Error::other("this system has no robust mutexes"))?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses a free place, so nothing that is there changes.
         let start = unsafe { mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, 0)? };
-        Ok(Self { start, length, shards, shard })
+        Ok(Self { start, length, shards, shard, kind })
     }
 
     /// The lock of a shard.
@@ -60,10 +62,15 @@ impl Mapping {
         (index < self.shards).then(|| unsafe { &*self.start.byte_add(offset).cast::<Lock>() })
     }
 
+    /// Whether each shard has a lock.
+    pub fn has_locks(&self) -> bool {
+        (0..self.shards).all(|index| self.lock(index).is_some_and(|lock| lock.is_sound(&self.kind)))
+    }
+
     /// Take the lock of a shard, if it is free.
-    pub fn try_hold(&self, index: usize) -> Option<Held<'_>> {
-        let lock = self.lock(index).filter(|lock| lock.try_acquire())?;
-        Some(Held { mapping: self, lock, index })
+    pub fn try_hold(&self, index: usize) -> Result<Held<'_>, Failure> {
+        let guard = self.lock(index).ok_or(Failure::Damaged)?.try_acquire(&self.kind)?;
+        Ok(Held { mapping: self, guard, index })
     }
 
     /// Where a shard begins in the file.
@@ -83,24 +90,22 @@ impl Drop for Mapping {
 /// The lock of a shard, held by this thread until this is dropped.
 pub struct Held<'a> {
     mapping: &'a Mapping,
-    /// The lock.
-    pub lock: &'a Lock,
+    guard: Guard<'a>,
     index: usize,
 }
 
-impl Held<'_> {
+impl<'a> Held<'a> {
+    /// The lock.
+    pub fn lock(&self) -> &'a Lock {
+        self.guard.lock
+    }
+
     /// The shard. Pages of it that nobody has made usable must not be touched.
     pub fn memory(&mut self) -> &mut [u8] {
         let Mapping { start, shard, .. } = *self.mapping;
         // SAFETY: there is a lock of this index, so the shard lies in the mapping. Its bytes are reached only by way of the
         // holder of the lock, of which this borrows. Another program that writes to the file all the same, as only one
-        // of this user can, has put any bytes there; nothing is believed of them.
+        // of this user can, breaks what is said of a `&mut`; `record` says why what is read is harmless even then.
         unsafe { from_raw_parts_mut(start.byte_add(self.mapping.offset(self.index)).cast(), shard) }
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.lock.release();
     }
 }

@@ -81,7 +81,7 @@ mod tests {
 
         fn get(&mut self, key: &[u8]) -> Option<(u8, Vec<u8>)> {
             let now = self.now;
-            self.on(|shard| Ok(shard.get(name(key), &|| now)?.map(|(kind, value)| (kind, value.to_vec()))))
+            self.on(|shard| shard.get(name(key), &|| now, |_, bytes| bytes.to_vec()))
                 .unwrap_or_else(|Damaged| panic!("damaged"))
         }
 
@@ -294,6 +294,18 @@ mod tests {
     }
 
     #[test]
+    fn a_link_to_memory_that_was_never_taken_is_damage() {
+        let mut tried = Tried::new(1 << 20, 1 << 20);
+        tried.set(b"key", b"value", 0, When::Always);
+        let (start, record) = tried.on(|shard| (shard.first, Record::read(shard.memory, shard.first).unwrap()));
+        let (far, link) = (512 << 10, tried.on(|shard| shard.link_to(&record).unwrap()));
+        tried.memory.copy_within(start..start + record.room, far);
+        tried.memory[link..link + 4].copy_from_slice(&u32::try_from(far).unwrap().to_ne_bytes());
+        let found = tried.on(|shard| shard.get(name(b"key"), &|| 1, |_, bytes| bytes.to_vec()));
+        assert_eq!(found, Err(Damaged), "on a full file system, reading there would end the process");
+    }
+
+    #[test]
     fn damage_is_noticed_and_costs_the_shard_its_values() {
         let mut noticed = 0;
         for turn in 0..200 {
@@ -316,7 +328,7 @@ mod tests {
                 let value = vec![u8::try_from(turn % 256).unwrap(); size];
                 let found = tried.on(|shard| {
                     shard.set(name(&key), Entry { kind: BYTES, value: &value, expires: 0 }, When::Always, 1)?;
-                    Ok(shard.get(name(&key), &|| 1)?.map(|(kind, value)| (kind, value.to_vec())))
+                    shard.get(name(&key), &|| 1, |_, bytes| bytes.to_vec())
                 });
                 match found {
                     Err(Damaged) => {

@@ -1,6 +1,12 @@
 //! The form of a record: a head of 32 bytes, the key, the value, and what is left of its room.
 //!
 //! Knows bytes at an offset in a shard. Knows neither the index nor the ring that the records lie in.
+//!
+//! If something writes into the file without the lock, bytes change while they are read. So numbers are copied first, and
+//! judged and used as they were copied: whatever they are, each slice that they lead to ends within the shard. Keys and
+//! values are only compared, summed and copied, and a value is right if the sum of its copy is.
+
+use std::hint::black_box;
 
 use crate::words::{WORD, word_of};
 
@@ -18,6 +24,9 @@ pub const INTEGER: u8 = 2;
 pub const LIVE: u8 = 1;
 /// It was used since it was put where it is.
 pub const USED: u8 = 2;
+
+/// An odd number without a pattern, with which sums are made.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What was read cannot be: an offset outside of the shard, a chain without an end, a value with another sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +51,7 @@ pub struct Record {
     pub kind: u8,
     /// `LIVE`, `USED`.
     pub flags: u8,
-    /// The sum of the value.
+    /// The sum of the value. It stands in the head mixed with `tag` and `expires`, and so is wrong if one of them is.
     pub sum: u32,
     /// When it is over, in nanoseconds since the machine has started; 0 for never.
     pub expires: u64,
@@ -53,17 +62,19 @@ impl Record {
     pub fn read(memory: &[u8], at: usize) -> Result<Self, Damaged> {
         let [next, room, tag, [key, key_high, kind, flags], value, sum, expires, expires_high] = words(memory, at)?;
         let size = |bytes| usize::try_from(u32::from_ne_bytes(bytes)).map_err(|_| Damaged);
+        let tag = u32::from_ne_bytes(tag);
+        let expires = u64::from(u32::from_ne_bytes(expires)) | u64::from(u32::from_ne_bytes(expires_high)) << 32;
         let record = Self {
             at,
             next: u32::from_ne_bytes(next),
             room: size(room)?,
-            tag: u32::from_ne_bytes(tag),
+            tag,
             key: usize::from(u16::from_ne_bytes([key, key_high])),
             value: size(value)?,
             kind,
             flags,
-            sum: u32::from_ne_bytes(sum),
-            expires: u64::from(u32::from_ne_bytes(expires)) | u64::from(u32::from_ne_bytes(expires_high)) << 32,
+            sum: u32::from_ne_bytes(sum) ^ seal(tag, expires),
+            expires,
         };
         let is_whole = room_for(record.key, record.value) <= record.room && record.room <= memory.len() - at;
         let is_placed = at % UNIT == 0 && record.room % UNIT == 0;
@@ -80,7 +91,7 @@ impl Record {
             self.tag.to_ne_bytes(),
             [key, key_high, self.kind, self.flags],
             small(self.value)?.to_ne_bytes(),
-            self.sum.to_ne_bytes(),
+            (self.sum ^ seal(self.tag, self.expires)).to_ne_bytes(),
         ];
         let low = u32::try_from(self.expires & u64::from(u32::MAX)).map_err(|_| Damaged)?;
         let high = u32::try_from(self.expires >> 32).map_err(|_| Damaged)?;
@@ -118,12 +129,13 @@ pub fn block(memory: &[u8], at: usize) -> Result<(usize, u8), Damaged> {
     if room == 0 || room % UNIT != 0 { Err(Damaged) } else { Ok((room, flags)) }
 }
 
-/// So many words of four bytes that lie at `at`.
+/// A copy of so many words of four bytes that lie at `at`.
 fn words<const N: usize>(memory: &[u8], at: usize) -> Result<[[u8; 4]; N], Damaged> {
     let mut words = [[0; 4]; N];
     let bytes = memory.get(at..).and_then(|rest| rest.get(..size_of_val(&words))).ok_or(Damaged)?;
     words.as_flattened_mut().copy_from_slice(bytes);
-    Ok(words)
+    // The compiler, which takes the memory for unchanged, must not read it again where the copy is used.
+    Ok(black_box(words))
 }
 
 /// Let a dead record fill this room, which may be shorter than a head.
@@ -140,12 +152,18 @@ pub fn put(memory: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), Damaged> {
 
 /// The number of 32 bits at `at`.
 pub fn number(memory: &[u8], at: usize) -> Result<u32, Damaged> {
-    memory.get(at..).and_then(<[u8]>::first_chunk).map(|bytes| u32::from_ne_bytes(*bytes)).ok_or(Damaged)
+    words(memory, at).map(|[word]| u32::from_ne_bytes(word))
+}
+
+/// What the sum of a value is mixed with.
+fn seal(tag: u32, expires: u64) -> u32 {
+    let [a, b, c, d, ..] = (expires ^ u64::from(tag) << 32).wrapping_mul(FACTOR).to_be_bytes();
+    u32::from_be_bytes([a, b, c, d])
 }
 
 /// The sum of a value and its kind, by which damage is noticed. It is no defence against a forger.
 pub fn sum_of(kind: u8, value: &[u8]) -> u32 {
-    let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(FACTOR).rotate_left(29);
     // Four sums side by side, since a processor multiplies several numbers at a time.
     let mut sums = [1, 2, 3, 4];
     let mut blocks = value.chunks_exact(4 * WORD);

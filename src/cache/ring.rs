@@ -7,7 +7,7 @@
 //! memory is free, nothing that is wanted is given up, unless no place was found in a whole round.
 
 use crate::cache::record::{Damaged, LIVE, Record, USED, block, fill, number, put};
-use crate::cache::shard::{EVICTIONS, Shard};
+use crate::cache::shard::{EVICTIONS, Shard, TAKEN};
 
 /// Bytes that are taken at a time.
 pub(super) const STEP: usize = 128 << 10;
@@ -175,8 +175,14 @@ impl Shard<'_> {
     /// The state of the ring.
     pub(super) fn ring(&self) -> Result<Ring, Damaged> {
         let size = |at| usize::try_from(number(self.memory, at)?).map_err(|_| Damaged);
-        let ring =
-            Ring { head: size(0)?, edge: size(4)?, end: size(8)?, taken: size(12)?, live: size(16)?, items: size(20)? };
+        let ring = Ring {
+            head: size(0)?,
+            edge: size(4)?,
+            end: size(8)?,
+            taken: size(TAKEN)?,
+            live: size(16)?,
+            items: size(20)?,
+        };
         let places = [self.first, ring.head, ring.edge, ring.end, ring.taken, self.memory.len()];
         let is_possible = places.is_sorted() && ring.live <= ring.taken - self.first;
         if is_possible { Ok(ring) } else { Err(Damaged) }

@@ -16,6 +16,8 @@ const FIRST: usize = 64 << 10;
 /// Records of one chain at most. The hash is a secret, so nobody can make chains long.
 const LONGEST: usize = 1000;
 
+/// Where the end of the memory that may be used is.
+pub(super) const TAKEN: usize = 12;
 /// Where the counters are.
 const HITS: usize = 24;
 const MISSES: usize = 32;
@@ -101,8 +103,14 @@ impl<'a> Shard<'a> {
         let _ = self.set_ring(&Ring { head: first, edge: first, end: first, taken, live: 0, items: 0 });
     }
 
-    /// The kind and the value of a key, if there is one. now: the clock, which is read if that matters.
-    pub fn get(&mut self, name: Name<'_>, now: &dyn Fn() -> u64) -> Result<Option<(u8, &[u8])>, Damaged> {
+    /// The kind and the value of a key, if there is one. now: the clock, which is read if that matters. copy: makes a copy
+    /// of a value, of its kind, which is what is judged.
+    pub fn get<C: AsRef<[u8]>>(
+        &mut self,
+        name: Name<'_>,
+        now: &dyn Fn() -> u64,
+        copy: impl FnOnce(u8, &[u8]) -> C,
+    ) -> Result<Option<(u8, C)>, Damaged> {
         let found = self.locate(name)?.map(|(_, record)| record);
         let Some(record) = found.filter(|record| record.expires == 0 || !record.is_over(now())) else {
             self.count(MISSES);
@@ -112,7 +120,8 @@ impl<'a> Shard<'a> {
         if record.flags & USED == 0 {
             self.note_used(&record)?;
         }
-        Ok(Some((record.kind, self.value(&record)?)))
+        let value = copy(record.kind, record.value(self.memory)?);
+        if sum_of(record.kind, value.as_ref()) == record.sum { Ok(Some((record.kind, value))) } else { Err(Damaged) }
     }
 
     /// Whether there is a value.
@@ -126,7 +135,7 @@ impl<'a> Shard<'a> {
         let live = found.filter(|(_, record)| !record.is_over(now));
         let may = match (when, live) {
             (When::Always, _) | (When::Missing, None) => true,
-            (When::StartsWith(prefix), Some((_, old))) => old.kind == BYTES && self.value(&old)?.starts_with(prefix),
+            (When::StartsWith(prefix), Some((_, old))) => self.starts_with(&old, prefix)?,
             _ => false,
         };
         if may {
@@ -145,9 +154,9 @@ impl<'a> Shard<'a> {
     ) -> Result<Counted, Damaged> {
         let found = self.locate(name)?;
         let (old, expires) = match (found.filter(|(_, record)| !record.is_over(now)), start) {
-            (Some((_, record)), _) => match (record.kind, self.value(&record)?.first_chunk()) {
-                (INTEGER, Some(bytes)) => (i64::from_ne_bytes(*bytes), record.expires),
-                _ => return Ok(Counted::NoInteger),
+            (Some((_, record)), _) => match self.integer(&record)? {
+                Some(number) => (number, record.expires),
+                None => return Ok(Counted::NoInteger),
             },
             (None, Some(start)) => start,
             (None, None) => return Ok(Counted::Missing),
@@ -183,10 +192,19 @@ impl<'a> Shard<'a> {
         Ok([counter(HITS), counter(MISSES), sizes.0, sizes.1, counter(EVICTIONS), sizes.2])
     }
 
-    /// The value of a record, if its sum is right.
-    fn value(&self, record: &Record) -> Result<&[u8], Damaged> {
+    /// Whether a value is bytes that start with these.
+    fn starts_with(&self, record: &Record, prefix: &[u8]) -> Result<bool, Damaged> {
         let value = record.value(self.memory)?;
-        if sum_of(record.kind, value) == record.sum { Ok(value) } else { Err(Damaged) }
+        let is_so = record.kind == BYTES && value.starts_with(prefix);
+        if sum_of(record.kind, value) == record.sum { Ok(is_so) } else { Err(Damaged) }
+    }
+
+    /// The number that a value is, if it is one.
+    fn integer(&self, record: &Record) -> Result<Option<i64>, Damaged> {
+        let value = record.value(self.memory)?;
+        let number = <[u8; 8]>::try_from(value).ok().filter(|_| record.kind == INTEGER);
+        let copy = number.as_ref().map_or(value, <[u8; 8]>::as_slice);
+        if sum_of(record.kind, copy) == record.sum { Ok(number.map(i64::from_ne_bytes)) } else { Err(Damaged) }
     }
 
     /// Write a value: where the old one is if it fits there, else at the head of the ring.
@@ -280,8 +298,14 @@ impl<'a> Shard<'a> {
         match at {
             0 => Ok(None),
             at if at < self.first => Err(Damaged),
-            at => Record::read(self.memory, at).map(Some),
+            at => Record::read(self.usable()?, at).map(Some),
         }
+    }
+
+    /// The memory that may be read.
+    fn usable(&self) -> Result<&[u8], Damaged> {
+        let taken = usize::try_from(number(self.memory, TAKEN)?).map_err(|_| Damaged)?;
+        self.memory.get(..taken).ok_or(Damaged)
     }
 
     pub(super) fn set_link(&mut self, link: usize, at: usize) -> Result<(), Damaged> {

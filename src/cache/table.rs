@@ -2,7 +2,7 @@
 //!
 //! Knows how long a thread may wait for a lock, and takes memory of the file before it is touched: a file that has holes
 //! would end the process (SIGBUS) where the file system is full. A process that is stopped while it has a lock costs
-//! others one wait. After that they do not wait any more for this shard until it is free again.
+//! each other process one long wait. After that they wait only shortly for this shard, until it is free again.
 
 use std::hash::Hasher;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
@@ -14,13 +14,13 @@ use rustix::fs::{FallocateFlags, Stat, fallocate, fstat};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::cache::lock::Lock;
+use crate::cache::lock::{Failure, Lock};
 use crate::cache::mapping::{Held, MOST_SHARDS, Mapping, OVERHEAD};
 use crate::cache::record::Damaged;
 use crate::cache::shard::{Name, Shard};
 
 /// The form of a file. Programs whose libc has mutexes of other sizes cannot share one.
-pub const LAYOUT: u64 = 1 << 16 | (size_of::<libc::pthread_mutex_t>() << 8 | size_of::<usize>()) as u64;
+pub const LAYOUT: u64 = 2 << 16 | (size_of::<libc::pthread_mutex_t>() << 8 | size_of::<usize>()) as u64;
 /// How often a lock is tried before the thread sleeps. Locks are mostly held for less than a microsecond.
 const TRIES: u32 = 100;
 /// Between two attempts of a thread that waits.
@@ -36,15 +36,6 @@ const ATTEMPTS: u32 = 20;
 pub enum Access {
     Read,
     Change,
-}
-
-/// Why something was not done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The lock was not free in time.
-    Busy,
-    /// What stands there cannot be.
-    Damaged,
 }
 
 /// What is done in a shard: once, or once more where the first time has found damage.
@@ -69,7 +60,7 @@ pub fn lay_out(file: OwnedFd) -> std::io::Result<()> {
         if !mapping.lock(index).is_some_and(Lock::prepare) {
             return Err(std::io::Error::other("this system has no robust mutexes"));
         }
-        if let Some(mut held) = mapping.try_hold(index) {
+        if let Ok(mut held) = mapping.try_hold(index) {
             Shard::new(held.memory(), &|_, _| false).empty();
         }
     }
@@ -82,8 +73,8 @@ impl Table {
     pub fn new(file: OwnedFd, secret: (u64, u64), patience: Duration) -> std::io::Result<Self> {
         let file = File::new(file)?;
         let mapping = Mapping::new(file.fd()?, file.length()?)?;
-        if !(0..mapping.shards).all(|index| mapping.lock(index).is_some_and(Lock::is_sound)) {
-            return Err(std::io::Error::other("the file of the cache is damaged: remove it"));
+        if !mapping.has_locks() {
+            return Err(std::io::Error::other("a lock is damaged"));
         }
         Ok(Self { mapping, file, secret, patience, is_stalled: [const { AtomicBool::new(false) }; MOST_SHARDS] })
     }
@@ -111,14 +102,13 @@ impl Table {
 
     /// Do something in a shard if its lock is free now, or in a moment; `Busy` if not.
     pub fn at_once(&self, shard: usize, access: Access, run: Run<'_>) -> Result<(), Failure> {
-        let held = (0..TRIES).find_map(|_| {
-            let held = self.mapping.try_hold(shard);
-            if held.is_none() {
-                std::hint::spin_loop();
+        for _ in 0..TRIES {
+            match self.mapping.try_hold(shard) {
+                Err(Failure::Busy) => std::hint::spin_loop(),
+                held => return self.run(held?, shard, access, run),
             }
-            held
-        });
-        self.run(held.ok_or(Failure::Busy)?, shard, access, run)
+        }
+        Err(Failure::Busy)
     }
 
     /// Do something in a shard, for whose lock this thread may wait. Call it detached: nothing else is to wait meanwhile.
@@ -128,8 +118,9 @@ impl Table {
         let (start, (mut pause, longest)) = (Instant::now(), PAUSES);
         yield_now();
         loop {
-            if let Some(held) = self.mapping.try_hold(shard) {
-                return self.run(held, shard, access, run);
+            match self.mapping.try_hold(shard) {
+                Err(Failure::Busy) => {}
+                held => return self.run(held?, shard, access, run),
             }
             if start.elapsed() >= patience {
                 is_stalled.store(true, Ordering::Relaxed);
@@ -144,7 +135,7 @@ impl Table {
         if let Some(is_stalled) = self.is_stalled.get(index).filter(|it| it.load(Ordering::Relaxed)) {
             is_stalled.store(false, Ordering::Relaxed);
         }
-        let lock = held.lock;
+        let lock = held.lock();
         let offset = self.mapping.offset(index);
         let grow = |from: usize, to: usize| self.file.take(offset + from, to - from).is_ok();
         let mut shard = Shard::new(held.memory(), &grow);
@@ -221,6 +212,7 @@ impl Drop for File {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::forget;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::mpsc::channel;
     use std::thread::{scope, spawn};
@@ -259,7 +251,7 @@ mod tests {
         let (shard, name) = table.place(key);
         let mut found = None;
         let mut run = |shard: &mut Shard<'_>| {
-            found = shard.get(name, &now)?.map(|(_, value)| value.to_vec());
+            found = shard.get(name, &now, |_, bytes| bytes.to_vec())?.map(|(_, value)| value);
             Ok(())
         };
         table.in_time(shard, Access::Read, &mut run).map(|()| found)
@@ -316,9 +308,33 @@ mod tests {
         let table = table(&file);
         set(&table, b"key", b"value").unwrap();
         scope(|scope| {
-            scope.spawn(|| assert!(table.mapping.lock(0).unwrap().try_acquire()));
+            scope.spawn(|| forget(table.mapping.try_hold(0).unwrap()));
         });
         assert_eq!(get(&table, b"key"), Ok(Some(b"value".to_vec())), "nothing was changed");
+    }
+
+    #[test]
+    fn a_mutex_that_is_damaged_while_it_is_held_leads_libc_nowhere() {
+        let file = file(1 << 20);
+        let table = table(&file);
+        for (start, length) in [(24, 16), (0, 24), (0, size_of::<libc::pthread_mutex_t>())] {
+            set(&table, b"key", b"value").unwrap();
+            let held = table.mapping.try_hold(0);
+            rustix::io::pwrite(&file, &vec![0xa5; length], 4096 + start).unwrap();
+            drop(held);
+            assert_eq!(get(&table, b"key"), Ok(None), "another thread may have had it as well");
+        }
+        set(&table, b"key", b"value").unwrap();
+        assert_eq!(get(&table, b"key"), Ok(Some(b"value".to_vec())));
+    }
+
+    #[test]
+    fn a_mutex_of_another_kind_is_damage() {
+        let file = file(1 << 20);
+        let table = table(&file);
+        rustix::io::pwrite(&file, &[0x42; size_of::<libc::pthread_mutex_t>()], 4096).unwrap();
+        assert_eq!(get(&table, b"key"), Err(Failure::Damaged));
+        assert_eq!(table.at_once(0, Access::Change, &mut |_| Ok(())), Err(Failure::Damaged));
     }
 
     #[test]
@@ -329,7 +345,7 @@ mod tests {
         let ((tell, told), (free, freed)) = (channel(), channel::<()>());
         let holder = spawn(move || {
             let lock = held.mapping.try_hold(0);
-            tell.send(lock.is_some()).unwrap();
+            tell.send(lock.is_ok()).unwrap();
             freed.recv().unwrap();
         });
         assert!(told.recv().unwrap());

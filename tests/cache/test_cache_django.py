@@ -131,6 +131,14 @@ def test_a_function_for_keys(path: str) -> None:
     assert backend._cache.get("own key") == 2
 
 
+def test_a_function_for_keys_may_come_later(backend: SharedCache) -> None:
+    """Django's own tests set one."""
+    backend.key_func = lambda key, prefix, version: f"{key} of {version}"
+    with pytest.warns(CacheKeyWarning):
+        backend.set("key", 1)
+    assert backend._cache.get("key of 1") == 1
+
+
 @pytest.mark.parametrize("key", ["with space", "x" * 300, "tab\t", "\x7f", "line\n", "\0"])
 def test_what_memcached_would_refuse_is_warned_of_as_by_other_backends(backend: SharedCache, key: str) -> None:
     with pytest.warns(CacheKeyWarning) as ours:

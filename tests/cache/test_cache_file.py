@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import shutil
@@ -117,6 +118,19 @@ def test_a_file_that_was_cut_is_replaced(path: str) -> None:
         Cache(path, SIZE).set("key", 1)
 
 
+def test_the_head_is_on_the_disk_before_the_file_has_its_name(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a machine that loses its power may leave a file that is no cache, and is refused for ever."""
+    heads = []
+
+    def synced(descriptor: int) -> None:
+        heads.append(os.pread(descriptor, 16, 0))
+        assert not os.path.exists(path)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    Cache(path, SIZE).set("key", "value")
+    assert heads == [file.MAGIC] and Cache(path, SIZE).get("key") == "value"
+
+
 @pytest.mark.parametrize("content", [b"", b"x", b"poorhttp.cache", b"SQLite format 3\0" * 1000, os.urandom(SIZE)])
 def test_a_file_that_is_no_cache_is_left_alone(path: str, content: bytes) -> None:
     Path(path).write_bytes(content)
@@ -155,6 +169,40 @@ def test_a_file_of_another_user_is_refused(path: str) -> None:
         Cache(path, SIZE)
 
 
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666, 0o777])
+@pytest.mark.parametrize("pickle", [False, True])
+def test_a_file_that_others_may_write_is_refused(path: str, mode: int, pickle: bool) -> None:
+    Cache(path, SIZE)
+    os.chmod(path, mode)
+    told = f"{path} may be written by others \\(its mode is {mode:o}\\).*: remove it, or name another file"
+    with pytest.raises(OSError, match=told):
+        Cache(path, SIZE, pickle=pickle)
+    os.chmod(path, 0o644)
+    assert Cache(path, SIZE, pickle=pickle).get("key") is None
+
+
+def test_a_path_of_bytes(path: str) -> None:
+    Cache(path, SIZE).set("key", "value")
+    assert Cache(path.encode(), SIZE).get("key") == "value"
+    odd = Cache(path.encode() + b"\xff", SIZE)
+    odd.set("key", "odd")
+    assert odd.path == path + "\udcff" and Cache(odd.path, SIZE).get("key") == "odd"
+    assert sorted(os.listdir(os.path.dirname(path))) == ["cache", "cache\udcff"]
+
+
+def test_what_cannot_be_opened_leaves_nothing(path: str) -> None:
+    before = os.listdir("/proc/self/fd")
+    for size in 4e6, "4194304", None:
+        for where in path, None:
+            with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+                Cache(where, size)  # type: ignore[arg-type]
+    for patience in -1, -0.001, math.nan, math.inf, 1e9:
+        with pytest.raises(ValueError, match=r"the patience of a cache is .*; expected 0 to 3600 seconds"):
+            Cache(path, SIZE, patience=patience)
+    assert not os.listdir(os.path.dirname(path)) and os.listdir("/proc/self/fd") == before
+    assert Cache(path, SIZE, patience=0).get("key") is None
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_another_user_is_told_whose_file_it_is() -> None:
     place = Path(tempfile.mkdtemp())
@@ -179,7 +227,7 @@ def test_another_user_is_told_whose_file_it_is() -> None:
 def test_locks_that_are_damaged_are_noticed(path: str) -> None:
     Cache(path, SIZE)
     changed(path, 4096, random.Random(1).randbytes(4096))
-    with pytest.raises(OSError, match="the file of the cache is damaged: remove it"):
+    with pytest.raises(OSError, match=f"the cache {path} is damaged: remove its file"):
         Cache(path, SIZE)
 
 

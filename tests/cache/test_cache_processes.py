@@ -79,6 +79,40 @@ def test_processes_and_threads_count_together(path: str) -> None:
     assert sum(cache.get(f"count {number}") for number in range(3)) == 3 * 3 * 5000
 
 
+FORKS = """
+import os, sys, threading
+from poorhttp.cache import Cache
+cache = Cache(sys.argv[1], 1 << 20)
+value = b"x" * 100_000
+is_over = False
+
+def use(number):
+    while not is_over:
+        cache.set(f"{number}", value)
+        assert cache.get(f"{number}") in (None, value)
+        cache.incr("count", default=0)
+
+threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
+for thread in threads: thread.start()
+for turn in range(60):
+    child = os.fork()
+    if not child:
+        cache.set("child's", f"{turn}")
+        os._exit(cache.get("child's") != f"{turn}")
+    assert os.waitpid(child, 0) == (child, 0), turn
+is_over = True
+for thread in threads: thread.join()
+cache.set("count", 0)
+"""
+
+
+def test_a_process_that_forks_while_its_threads_have_locks(path: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKS, path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert Cache(path, MIB).load("count") == 0
+
+
 KILLED = """
 import hashlib, os, random, signal, sys, time
 from poorhttp.cache import Cache
@@ -199,7 +233,7 @@ def test_a_process_that_is_stopped_costs_others_one_wait_and_no_more(path: str) 
         for _ in range(10):
             assert fresh.get("large") is None and "large" not in fresh
         assert time.monotonic() - start < 3, "others do not wait again"
-        told = r"another process has kept a part of the cache locked for 300 ms: is one stopped, or in a debugger\?"
+        told = rf"another process has kept a part of the cache {path} locked for 300 ms: is one stopped, or in a debugger\?"
         for do in (
             lambda: fresh.set("large", 1),
             lambda: fresh.add("large", 1),

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("tally")
 @pytest.mark.parametrize("name", ["cookie", "memory", "directory", "memcached", "redis"])
 def test_a_row_in_small_gives_the_numbers_that_are_shown(name: str, tmp_path: Path) -> None:
     try:
-        numbers = sessions_libraries.compared(name, "1KB", launch.Setting(work=tmp_path), Size(1, 0.4))
+        numbers = sessions_libraries.measure(name, "1KB", launch.Setting(work=tmp_path), Size(1, 0.4))
     except Missing as missing:
         pytest.skip(str(missing))
     having = [key for key, library in LIBRARIES.items() if name in library.stores]

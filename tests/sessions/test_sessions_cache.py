@@ -38,3 +38,9 @@ def test_a_file_that_is_no_cache_is_an_outage(tmp_path: Path) -> None:
     (tmp_path / "sessions").write_text("something else")
     with pytest.raises(StoreDown, match="is no cache; expected the file of a cache"):
         open_store(f"cache:{tmp_path}/sessions").load(any_key())
+
+
+def test_a_size_that_cannot_be_is_no_session_that_is_too_large(tmp_path: Path) -> None:
+    store = CacheStore(f"{tmp_path}/sessions", size=5)
+    with pytest.raises(ValueError, match="the size of a cache is 5; expected 1048576 to"):
+        store.load(any_key())

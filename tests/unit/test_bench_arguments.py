@@ -37,7 +37,7 @@ def test_the_help_says_what_each_command_measures_and_the_manual_names_it(capsys
     manual = README.read_text(encoding="utf-8")
     for name, (_, about) in arguments.ABOUT.items():
         assert f"{name} {about}" in shown and f"python -m bench {name} " in manual
-    assert arguments.ABOUT.keys() | {"front"} | set(suites.SUITES) == __main__.COMMANDS.keys()
+    assert arguments.ABOUT.keys() | {"front", "memory-workers"} | set(suites.SUITES) == __main__.COMMANDS.keys()
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,9 @@ class CacheStore(Store):
             cache = self._cache
             if cache is None:
                 cache = self._cache = Cache(self._path, self._size, patience=self._timeout)
-            return do(cache)
-        except ValueError as error:
-            raise TooLarge(f"the cache {self._path}: {error}") from None
+            try:
+                return do(cache)
+            except ValueError as error:
+                raise TooLarge(f"the cache {self._path}: {error}") from None
         except (OSError, RuntimeError) as error:
             raise StoreDown(f"the cache {self._path}: {error}") from error
