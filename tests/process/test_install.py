@@ -33,6 +33,9 @@ OUTSIDE = {name: value for name, value in os.environ.items() if not name.startsw
 PIP = Path(sys.executable).with_name("pip")
 """As the README calls it: cargo compiles again for an interpreter of another name."""
 
+NO_SOURCE = ".git", ".venv*", ".*cache*", "__pycache__", "*.egg-info", "*.so", "target", "build", "dist"
+"""Names in this tree of what was made from it."""
+
 CARGO_HERE = """#!/bin/sh
 cd {root} && exec cargo "$@"
 """
@@ -54,9 +57,10 @@ def succeed(*command: str | Path, **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source distribution."""
+    """The source distribution, built in a copy: a new directory beside the package makes servers of other tests reload."""
     directory = tmp_path_factory.mktemp("dist")
-    succeed(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", directory, ROOT)
+    tree = shutil.copytree(ROOT, directory / "tree", symlinks=True, ignore=shutil.ignore_patterns(*NO_SOURCE))
+    succeed(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", directory, tree)
     (source,) = directory.glob("*.tar.gz")
     return source
 

@@ -17,7 +17,7 @@ def build(programs: Path) -> subprocess.CompletedProcess[str]:
     """The first hook that pip calls, where only these programs are installed."""
     environ = {**os.environ, "PATH": str(programs), "PYTHONPATH": str(ROOT / "packaging")}
     command = [sys.executable, "-c", HOOK]
-    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=programs, env=environ, capture_output=True, text=True, timeout=60, check=False)
 
 
 def install(folder: Path, name: str, version: str) -> None:
