@@ -16,7 +16,7 @@ from functools import partial
 from statistics import fmean, median
 from typing import Any
 
-from bench import load, proc
+from bench import load, proc, record
 from bench.client import Failure, Unable, check
 from bench.launch import Running, Setting, expected, running
 from bench.measure import Measurement, first_answer, positive
@@ -53,20 +53,14 @@ def rows(arguments: argparse.Namespace, setting: Setting) -> Iterator[tuple[Row,
 
 def facts(arguments: argparse.Namespace, setting: Setting) -> dict[str, object]:
     """The version of each library that the applications need; raises Failure where the peers have another one."""
-    found = {}
-    for package in dict.fromkeys(package for name in arguments.app for package in WORKLOADS[name].needs):
-        ours, theirs = (version_of(python, package) for python in (setting.python, setting.peers))
-        if ours and theirs and ours != theirs:
-            raise Failure(f"{package} is {ours} beside poorhttp, {theirs} beside the peers: "
-                          f"pip install {package}=={theirs} for {setting.python}")  # fmt: skip
-        found[package] = ours or theirs or "not installed"
-    return found
-
-
-def version_of(python: str, package: str) -> str:
-    code = "import sys; from importlib.metadata import version; print(version(sys.argv[1]))"
-    done = subprocess.run([python, "-c", code, package], capture_output=True, text=True, timeout=30, check=False)
-    return done.stdout.strip()
+    packages = list(dict.fromkeys(package for name in arguments.app for package in WORKLOADS[name].needs))
+    ours, theirs = (record.versions(python, packages) for python in (setting.python, setting.peers))
+    for package in packages:
+        found = {ours[package], theirs[package]} - {record.ABSENT}
+        if len(found) > 1:
+            raise Failure(f"{package} is {ours[package]} beside poorhttp, {theirs[package]} beside the peers: "
+                          f"pip install {package}=={theirs[package]} for {setting.python}")  # fmt: skip
+    return {package: theirs[package] if ours[package] == record.ABSENT else ours[package] for package in packages}
 
 
 def pages(name: str, processes: int) -> list[Workload]:
@@ -120,8 +114,8 @@ def weight(server: Server, name: str, processes: int, setting: Setting, seconds:
 
 
 def has_immortal_objects(python: str) -> bool:
-    """Whether an application that this Python runs can be made immortal (PEP 683), which needs the GIL."""
-    code = "import sys; print(sys.version_info >= (3, 12) and getattr(sys, '_is_gil_enabled', lambda: True)())"
+    """Whether poorhttp can make an application that this Python runs immortal (PEP 683), as its engine tells."""
+    code = "from poorhttp._engine import make_immortal; print(make_immortal([], type('Empty', (), {})) is not None)"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     return done.stdout.strip() == "True"
 

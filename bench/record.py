@@ -23,6 +23,7 @@ from bench.workloads import Row
 RECORDS = HERE / "records"
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 INTERPRETER = ("-c", "import platform as p; print(p.python_implementation(), p.python_version())")
+ABSENT = "not installed"
 NOT_INSTALLED = re.compile(r"(importlib\.metadata\.PackageNotFoundError|ModuleNotFoundError)\b")
 NONE: Mapping[str, str] = {}
 OF_A_RUN = ("date", "command", "load average at start", "partial", "resumed")  # facts that each run has for itself
@@ -61,7 +62,7 @@ def said(command: list[str], ours: bool = False) -> str:
             command, env=environment(ours), cwd=HERE / "apps", capture_output=True, text=True, timeout=20, check=False
         )
     except FileNotFoundError:
-        return "not installed"
+        return ABSENT
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"unknown ({type(error).__name__})"
     lines = (done.stdout or done.stderr).strip().splitlines()
@@ -69,7 +70,7 @@ def said(command: list[str], ours: bool = False) -> str:
         return "unknown (printed nothing)"
     if not lines[0].startswith("Traceback"):
         return lines[0]
-    return "not installed" if NOT_INSTALLED.match(lines[-1]) else f"unknown ({lines[-1]})"
+    return ABSENT if NOT_INSTALLED.match(lines[-1]) else f"unknown ({lines[-1]})"
 
 
 def version_of(program: Callable[[], str], option: str) -> str:
@@ -81,10 +82,10 @@ def version_of(program: Callable[[], str], option: str) -> str:
 
 
 def versions(python: str, packages: Sequence[str]) -> dict[str, str]:
-    """Package -> its version where this Python has it, else `not installed`."""
+    """Package -> its version where this Python has it, else ABSENT."""
     code = (
         "import sys\nfrom importlib.metadata import PackageNotFoundError, version\nfor name in sys.argv[1:]:\n"
-        "    try: print(version(name))\n    except PackageNotFoundError: print('not installed')"
+        f"    try: print(version(name))\n    except PackageNotFoundError: print({ABSENT!r})"
     )
     done = subprocess.run([python, "-c", code, *packages], capture_output=True, text=True, timeout=60, check=False)
     return dict(zip(packages, done.stdout.splitlines(), strict=False))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from poorhttp.config.commands import ACTIONS, MAKING, PURGE
-from share.command_line import APPLICATION, DIRECTORY, GROUP, INI, PATH, USER, flags
+from poorhttp.config.commands import PURGE
+from share.command_line import APPLICATION, DIRECTORY, GROUP, INI, PATH, USER, WORDS, flags
 
 FUNCTION = """\
 # Completion of poorhttp in bash. Written by `python -m share` from the settings.
@@ -60,8 +60,7 @@ def text() -> str:
         "\n".join([f"        {' | '.join(written)})", *([f"            {action}"] if action else []), RETURN])
         for action, written in by_action.items()
     ]
-    commands = " ".join([*MAKING, *ACTIONS, PURGE[0]])
-    return FUNCTION.format(cases="\n".join(cases), flags=" ".join(names), commands=commands)
+    return FUNCTION.format(cases="\n".join(cases), flags=" ".join(names), commands=" ".join(WORDS))
 
 
 def _reply(*options: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from poorhttp.config import printing
-from poorhttp.config.commands import COMMAND_OPTIONS, COMMANDS, SHORT, dashed
+from poorhttp.config.commands import ACTIONS, COMMAND_OPTIONS, COMMANDS, MAKING, PURGE, PURGING, SHORT, dashed
 from poorhttp.config.settings import Setting
 from poorhttp.config.units import Choice, Names, Switch
 
@@ -15,6 +15,9 @@ INI, PATH, DIRECTORY, APPLICATION, USER, GROUP = "ini", "path", "directory", "ap
 
 KINDS = {"FILE": PATH, "DIRECTORY": DIRECTORY, "APP": APPLICATION}
 OF_SYSTEM = {"user": USER, "group": GROUP}
+
+WORDS = MAKING | ACTIONS | {PURGE[0]: f"{PURGE[1]}: {PURGING}"}
+"""What may be the first word of a command line instead of APP, and what it does."""
 
 LETTERS = {name: letter for letter, name in SHORT.items()}
 

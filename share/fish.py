@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from poorhttp.config.commands import ACTIONS, MAKING, PURGE, PURGING
-from share.command_line import APPLICATION, DIRECTORY, GROUP, INI, PATH, USER, Flag, flags
+from poorhttp.config.commands import ACTIONS, PURGE
+from share.command_line import APPLICATION, DIRECTORY, GROUP, INI, PATH, USER, WORDS, Flag, flags
 
 HEAD = """\
 # Completion of poorhttp in fish. Written by `python -m share` from the settings.
@@ -25,11 +25,10 @@ ACTIONS_OF_KINDS = {
 
 def text() -> str:
     """Return the file."""
-    commands = MAKING | ACTIONS | {PURGE[0]: f"{PURGE[1]}: {PURGING}"}
     lines = [HEAD.format(not_app=" ".join([PURGE[0], *ACTIONS]))]
     lines += [
         f"complete -c poorhttp -n '__fish_is_nth_token 1' -a {name} -d {_quoted(meaning)}\n"
-        for name, meaning in commands.items()
+        for name, meaning in WORDS.items()
     ]
     lines.append(f"complete -c poorhttp -n '__fish_seen_subcommand_from {PURGE[0]}' -a {PURGE[1]}\n")
     lines += [f"complete -c poorhttp {line}\n" for flag in flags() for line in _options(flag)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from poorhttp.config.commands import ACTIONS, MAKING, PURGE, PURGING
-from share.command_line import APPLICATION, DIRECTORY, GROUP, INI, PATH, USER, Flag, flags
+from poorhttp.config.commands import PURGE, PURGING
+from share.command_line import APPLICATION, DIRECTORY, GROUP, INI, PATH, USER, WORDS, Flag, flags
 
 HEAD = """\
 #compdef poorhttp
@@ -44,8 +44,7 @@ ACTIONS_OF_KINDS = {
 
 def text() -> str:
     """Return the file."""
-    commands = MAKING | ACTIONS | {PURGE[0]: f"{PURGE[1]}: {PURGING}"}
-    described = [f"        {_quoted(f'{name}:{meaning}')}" for name, meaning in commands.items()]
+    described = [f"        {_quoted(f'{name}:{meaning}')}" for name, meaning in WORDS.items()]
     lines = [f"    {line}" for flag in flags() for line in _specifications(flag)]
     return HEAD.format(commands="\n".join(described), flags=" \\\n".join(lines), purge=PURGE, purging=PURGING)
 

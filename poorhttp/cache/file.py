@@ -87,8 +87,8 @@ def _judged(path: str, descriptor: int, size: int) -> tuple[Secret, str]:
     if facts.st_uid != os.geteuid():
         raise _of_another_user(path, facts.st_uid)
     if facts.st_mode & (S_IWGRP | S_IWOTH):
-        who = f"may be written by others (its mode is {S_IMODE(facts.st_mode):o}), who can put any values there"
-        raise _fault(path, who, "remove it, or name another file")
+        told = f"may be written by others (its mode is {S_IMODE(facts.st_mode):o}), who can put any values there"
+        raise _fault(path, told, "remove it, or name another file")
     head = os.pread(descriptor, HEAD.size, 0)
     if len(head) < HEAD.size or not head.startswith(MAGIC):
         raise _fault(path, "is no cache", "name another file, or remove this one")

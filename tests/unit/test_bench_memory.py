@@ -14,7 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import client, launch, load, memory_workers, pages, proc, ranking, report, runs
+from bench import client, launch, load, memory_workers, pages, proc, ranking, record, report, runs
 from bench.__main__ import COMMANDS
 from bench.arguments import key_of, parse
 from bench.client import Failure, Unable
@@ -167,12 +167,12 @@ def test_a_worker_that_does_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_libraries_of_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     versions = {"ours": "6.0", "theirs": "5.2.19"}
-    monkeypatch.setattr(memory_workers, "version_of", lambda python, package: versions[python])
+    monkeypatch.setattr(record, "versions", lambda python, packages: dict.fromkeys(packages, versions[python]))
     given = argparse.Namespace(app=["hello", "django"])
     setting = launch.Setting(python="ours", peers="theirs")
     with pytest.raises(Failure, match=r"django is 6\.0 beside poorhttp, 5\.2\.19 beside the peers"):
         memory_workers.facts(given, setting)
-    versions["theirs"] = ""
+    versions["theirs"] = record.ABSENT
     assert memory_workers.facts(given, setting) == {"django": "6.0"}
 
 
